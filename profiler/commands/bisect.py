@@ -13,7 +13,12 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from profiler.commands.compare import MeasuredRevisions, measure_versions, pair_verdict
+from profiler.commands.compare import (
+    MeasuredRevisions,
+    failure_of,
+    measure_versions,
+    pair_verdict,
+)
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import BisectRequest, run_request
 from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
@@ -368,7 +373,7 @@ class CommitSessions:
                     f"The session ended before {self.history[place].short} was measured.",
                     remedy="The same command goes on.",
                 )
-            reason = f"{status.outcome.value}: {status.cause}"
+            reason = failure_of(findings, cell)
         self.journal.answer(("failed", self.history[place].hash), lambda: reason)
         self.reporter.say(skipped_line(self.history[place], reason))
 

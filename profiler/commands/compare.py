@@ -26,6 +26,7 @@ from profiler.errors import ExitCode, UsageError
 from profiler.findings.gates import Gate, parse_gate
 from profiler.machine.console import make_console
 from profiler.model import Verdict
+from profiler.notices import first_names
 from profiler.revisions.experiment import version_name, write_experiment
 from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.revisions.versions import (
@@ -120,6 +121,8 @@ class RevisionComparison:
     new: Cell
     verdict: PairVerdict
     """Verdict with the ratio of the newest revision's duration to the oldest's."""
+    failure: str
+    """Why the newest has no right result where the oldest has one; else empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +142,8 @@ class MeasuredRevisions:
     """The written run; None where no variant differs and nothing was measured."""
     unchanged: tuple[str, ...]
     """Names of the variants with unchanged sources, which were not measured."""
+    unmatched: tuple[str, ...]
+    """Variants, and cells of others, that either the oldest or the newest revision has."""
     comparisons: tuple[RevisionComparison, ...]
 
 
@@ -156,7 +161,9 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     measured = measure_revisions(to_run, revisions, reporter)
     if measured.run is None:
-        reporter.results.print("No variant differs between these revisions: nothing was measured.")
+        reporter.results.print(
+            "No variant that these revisions have in common differs: nothing was measured."
+        )
         return ExitCode.COMPLETE
     print_results(measured.run, to_run, reporter)
     lines = [_comparison_line(comparison) for comparison in measured.comparisons]
@@ -221,11 +228,14 @@ def measure_versions(
     unchanged = same_sources(versions)
     shared = shared_variants(versions)
     changed = [name for name in shared if name not in unchanged]
-    if not shared:
+    unmatched, has_common = _unmatched(versions[0], versions[-1])
+    if not (shared and has_common):
         raise UsageError(
-            f"{commits[0].short} and {commits[-1].short} have no variant in common",
-            remedy="Variants are told apart by their names.",
+            f"{commits[0].short} and {commits[-1].short} have no cell in common",
+            remedy="Variants are told apart by their names, problems by their parameters.",
         )
+    if unmatched:
+        reporter.say(f"Not compared, at one of these revisions alone: {first_names(unmatched)}.")
     for name, digest in versions[-1].installed.items():
         if any(version.installed.get(name, digest) != digest for version in versions):
             raise UsageError(
@@ -243,7 +253,7 @@ def measure_versions(
         reporter.say(f"Not measured, the same sources at these revisions: {', '.join(unchanged)}.")
     experiment = versions[-1].loaded.experiment.name
     if not variants:
-        return MeasuredRevisions(experiment, None, {}, commits, None, unchanged, ())
+        return MeasuredRevisions(experiment, None, {}, commits, None, unchanged, unmatched, ())
     changes = source_changes(repository, versions)
     spec = write_experiment(versions, variants, request.out, changes)
     to_run = replace(
@@ -270,7 +280,8 @@ def measure_versions(
         if base_cell.variant.name in changed:
             verdict = pair_verdict(run.findings, new, old)
             names_in_report = base_cell.variant.name, new.problem.name
-            comparisons.append(RevisionComparison(*names_in_report, old, new, verdict))
+            failure = failure_of(run.findings, new) if run.findings.programs.correct(old) else ""
+            comparisons.append(RevisionComparison(*names_in_report, old, new, verdict, failure))
     return MeasuredRevisions(
         experiment=experiment,
         baseline=baseline.id if baseline.name in variants else None,
@@ -278,8 +289,31 @@ def measure_versions(
         commits=commits,
         run=run,
         unchanged=unchanged,
+        unmatched=unmatched,
         comparisons=tuple(comparisons),
     )
+
+
+def _unmatched(oldest: Version, newest: Version) -> tuple[tuple[str, ...], bool]:
+    """Variants and cells that one of two versions has, and whether both have any."""
+    cells = [
+        {(cell.variant.name, cell.problem.id): cell.problem.name for cell in version.cells}
+        for version in (oldest, newest)
+    ]
+    names = {
+        variant if variant not in both else f"{variant} at {problem}": None
+        for both in (oldest.variants.keys() & newest.variants.keys(),)
+        for of_one, of_other in (cells, cells[::-1])
+        for (variant, problem_id), problem in of_one.items()
+        if (variant, problem_id) not in of_other
+    }
+    return tuple(names), not cells[0].keys().isdisjoint(cells[1])
+
+
+def failure_of(findings: Findings, cell: Cell) -> str:
+    """Outcome and cause of a cell that failed; else empty."""
+    status = findings.programs.status(cell)
+    return f"{status.outcome.value}: {status.cause}" if status.outcome.failed else ""
 
 
 def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:

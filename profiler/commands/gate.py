@@ -27,7 +27,10 @@ _BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
 def gate(request: GateRequest) -> ExitCode:
-    """Measure, print and comment; GATE_TRIPPED where a cell is SLOWER beyond the threshold."""
+    """Measure, print and comment; GATE_TRIPPED where a cell is SLOWER beyond the threshold.
+
+    Else SOME_CELLS_FAILED where the head has no right result of a cell, and the base has one.
+    """
     # First of all: no process started below may find the token in its environment.
     site = None if request.comment is None else comment_site(request.comment, os.environ)
     from profiler.commands.compare import measure_revisions
@@ -48,7 +51,9 @@ def gate(request: GateRequest) -> ExitCode:
     _print(answer, text, request, reporter)
     if site is not None:
         _comment(site, answer, text, reporter)
-    return ExitCode.GATE_TRIPPED if answer.tripped else ExitCode.COMPLETE
+    if answer.tripped:
+        return ExitCode.GATE_TRIPPED
+    return ExitCode.SOME_CELLS_FAILED if answer.failed else ExitCode.COMPLETE
 
 
 def _base(repository: Repository, request: GateRequest, environment: Mapping[str, str]) -> str:
@@ -80,7 +85,13 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
 
     run = measured.run
     rows = tuple(
-        GateRow(pair.variant, pair.problem, pair.verdict, trips=is_slower(pair.verdict, gate))
+        GateRow(
+            pair.variant,
+            pair.problem,
+            pair.verdict,
+            trips=is_slower(pair.verdict, gate),
+            failure=pair.failure,
+        )
         for pair in measured.comparisons
     )
     environment = None if run is None else run.findings.report.environment
@@ -92,6 +103,7 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         gate=gate,
         rows=rows,
         unchanged=measured.unchanged,
+        unmatched=measured.unmatched,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",
         history=_history(measured, request.out),
     )

@@ -57,7 +57,7 @@ def cell(name):
 def pair(verdict, ratio=1.05, low=1.03):
     ends = {"low": low, "high": ratio + 0.02, "median": 1e5 * ratio, "against_median": 1e5}
     judged = PairVerdict(verdict, ratio=ratio, noise_floor=0.004, **ends)
-    return RevisionComparison("a", "p", cell("a old"), cell(f"a {verdict}"), judged)
+    return RevisionComparison("a", "p", cell("a old"), cell(f"a {verdict}"), judged, "")
 
 
 @pytest.fixture
@@ -83,6 +83,7 @@ def gated(repository, monkeypatch, tmp_path):
                 commits=commits,
                 run=written,
                 unchanged=(),
+                unmatched=(),
                 comparisons=comparisons,
             )
 
@@ -95,6 +96,10 @@ def gated(repository, monkeypatch, tmp_path):
 
 def test_slower_trips_and_unclear_and_no_data_never_do(gated, tmp_path, capsys):
     undecided = pair(Verdict.UNCLEAR), replace(pair(Verdict.SAME), verdict=NO_DATA)
+    lost = replace(undecided[1], failure="raised: it broke")
+    assert gated(lost)[0] is ExitCode.SOME_CELLS_FAILED, "the base has a right result of it"
+    assert gated(lost, pair(Verdict.SLOWER))[0] is ExitCode.GATE_TRIPPED
+    capsys.readouterr()
     assert gated(*undecided)[0] is ExitCode.COMPLETE
     assert "none of 2 cells slower beyond its margin, 2 undecided" in capsys.readouterr().out
     target = tmp_path / "gate.md"

@@ -195,7 +195,7 @@ def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, *, trips=False, **change
     times = {"median": before * ratio, "against_median": before}
     times["noise_floor"] = changed.get("floor", math.nan)
     pair = PairVerdict(verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, **times)
-    return GateRow(variant, "p", pair, trips)
+    return GateRow(variant, "p", pair, trips, changed.get("failure", ""))
 
 
 def answer(*rows, **changed):
@@ -207,6 +207,7 @@ def answer(*rows, **changed):
         "gate": Gate(),
         "rows": rows,
         "unchanged": (),
+        "unmatched": (),
         "left_out": "",
         "history": None,
     }
@@ -230,6 +231,17 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     text = gate_markdown(found)
     assert "none of 25 cells slower beyond its margin, 1 undecided" in text
     assert f"| 5 more | | | | | | 5 = {Verdict.SAME.word} |" in text
+    lost = answer(row("u", Verdict.NO_DATA), row("v", Verdict.NO_DATA, failure="raised: a|b"))
+    text = gate_markdown(lost)
+    assert text.startswith(
+        "### \N{CROSS MARK} softmax: none of 2 cells slower beyond its margin, 1 "
+    )
+    assert "1 failed, 1 undecided" in text
+    assert "v, p: raised: a\\|b" in text
+    assert "  v, p: raised: a|b" in list(plain_lines(lost))
+    renamed = gate_markdown(answer(unmatched=("a", "b")))
+    assert "nothing in common differs" in renamed
+    assert "Not compared, at one of both alone: a, b." in renamed
     nothing = gate_markdown(answer(unchanged=("a",), left_out="left out: looks."))
     assert "nothing differs between the revisions" in nothing
     assert "Not measured, the same sources at both: a." in nothing

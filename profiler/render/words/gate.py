@@ -13,7 +13,7 @@ from profiler.findings.gates import Gate
 from profiler.findings.verdicts import PairVerdict
 from profiler.history.trends import History, by_usual, is_usual, moved_together
 from profiler.model import Verdict
-from profiler.notices import counted
+from profiler.notices import counted, first_names
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers
 from profiler.render.words.signs import word
@@ -31,6 +31,8 @@ class GateRow:
     pair: PairVerdict
     """The newest revision against the oldest."""
     trips: bool
+    failure: str
+    """Why the newest revision has no right result where the oldest has one; else empty."""
 
     @property
     def verdict(self) -> Verdict:
@@ -51,6 +53,8 @@ class GateAnswer:
     rows: tuple[GateRow, ...]
     unchanged: tuple[str, ...]
     """Variants of the same sources, which were not measured."""
+    unmatched: tuple[str, ...]
+    """Variants, and cells of others, that one of the revisions has."""
     left_out: str
     """Measurements that the budget had no time for, in words; empty without any."""
     history: History | None
@@ -60,6 +64,11 @@ class GateAnswer:
     def tripped(self) -> tuple[GateRow, ...]:
         """The rows that trip the gate."""
         return tuple(row for row in self.rows if row.trips)
+
+    @property
+    def failed(self) -> tuple[GateRow, ...]:
+        """The rows whose right result the newest revision lost."""
+        return tuple(row for row in self.rows if row.failure)
 
     @property
     def moved_together(self) -> Iterator[tuple[int, float]]:
@@ -82,17 +91,17 @@ class GateAnswer:
 
 
 def headline(answer: GateAnswer) -> str:
-    """How many cells are slower."""
+    """How many cells are slower, how many lost their right result, and how many are undecided."""
     count = len(answer.rows)
     if not count:
-        return "nothing differs between the revisions"
+        return f"nothing {'in common ' if answer.unmatched else ''}differs between the revisions"
     percent = answer.gate.percent
     bound = f"{percent:g}\u202f%" if percent else "its margin"
-    cells = f"{counted(count, 'cell')} slower beyond {bound}"
-    if answer.tripped:
-        return f"{len(answer.tripped)} of {cells}"
+    slower = f"{len(answer.tripped) or 'none'} of {counted(count, 'cell')} slower beyond {bound}"
+    failed = len(answer.failed)
     undecided = sum(row.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA) for row in answer.rows)
-    return f"none of {cells}{f', {undecided} undecided' if undecided else ''}"
+    further = {f"{failed} failed": failed, f"{undecided - failed} undecided": undecided - failed}
+    return ", ".join([slower, *(words for words, number in further.items() if number)])
 
 
 def gate_marker(experiment: str) -> str:
@@ -102,7 +111,8 @@ def gate_marker(experiment: str) -> str:
 
 def gate_markdown(answer: GateAnswer) -> str:
     """The comment, without its marker."""
-    sign = "\N{CROSS MARK}" if answer.tripped else "\N{WHITE HEAVY CHECK MARK}"
+    is_bad = answer.tripped or answer.failed
+    sign = "\N{CROSS MARK}" if is_bad else "\N{WHITE HEAVY CHECK MARK}"
     blocks = [
         f"### {sign} {escaped_markdown(answer.experiment)}: {headline(answer)}",
         f"{escaped_markdown(answer.head)} against {escaped_markdown(answer.base)}, side by side in "
@@ -110,7 +120,11 @@ def gate_markdown(answer: GateAnswer) -> str:
     ]
     if answer.rows:
         blocks.append("\n".join(_table(answer.rows)))
+    blocks += [escaped_markdown(line) for line in _failures(answer)]
     blocks += [escaped_markdown(sentence) for sentence in control_sentences(answer)]
+    if answer.unmatched:
+        names = escaped_markdown(first_names(answer.unmatched))
+        blocks.append(f"Not compared, at one of both alone: {names}.")
     if answer.unchanged:
         names = ", ".join(map(escaped_markdown, answer.unchanged))
         blocks.append(f"Not measured, the same sources at both: {names}.")
@@ -128,14 +142,27 @@ def plain_lines(answer: GateAnswer) -> Iterator[str]:
     yield f"{answer.experiment}: {headline(answer)}. {answer.head}, against {answer.base}."
     for row in answer.tripped:
         yield f"  {row.variant}, {row.problem}: {' '.join(ratio_words(row))}"
+    yield from (f"  {line}" for line in _failures(answer))
     yield from control_sentences(answer)
     if answer.left_out:
         yield answer.left_out
 
 
+def _failures(answer: GateAnswer) -> Iterator[str]:
+    """A line for each cell that lost its right result, as many as rows are shown."""
+    for row in answer.failed[:MOST_ROWS]:
+        yield f"{row.variant}, {row.problem}: {row.failure}"
+
+
 def _table(rows: Sequence[GateRow]) -> Iterator[str]:
     ordered = sorted(
-        rows, key=lambda row: (not row.trips, _ORDER.index(row.verdict), -row.pair.ratio)
+        rows,
+        key=lambda row: (
+            not row.trips,
+            not row.failure,
+            _ORDER.index(row.verdict),
+            -row.pair.ratio,
+        ),
     )
     yield "| variant | problem | before | after | ratio | interval | verdict |"
     yield "|---|---|---:|---:|---:|---|---|"
@@ -146,7 +173,7 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
             numbers.show(row.pair.against_median, "ns"),
             numbers.show(row.pair.median, "ns"),
             *ratio_words(row),
-            f"**{word(row.verdict)}**" if row.trips else word(row.verdict),
+            f"**{word(row.verdict)}**" if row.trips or row.failure else word(row.verdict),
         )
         yield f"| {' | '.join(cells)} |"
     left_out = ordered[MOST_ROWS:]
