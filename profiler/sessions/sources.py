@@ -205,10 +205,11 @@ def modules_elsewhere(experiment: Experiment, base: Path) -> set[str]:
     """Names, without submodules, of what a workload imports from outside of its own folders."""
     workload = experiment.workload
     entry = None if isinstance(workload, CommandWorkload) else _entry(workload, base)
-    files = () if entry is None else _with_imports(entry)
+    if entry is None:
+        return set()
     return {
         name.partition(".")[0]
-        for file in files
+        for file in _with_imports(entry)
         for name in _imported_names(file, entry.root)
         if not any(_files_of(name, entry.folders))
     } - {profiler.__name__}
