@@ -53,6 +53,18 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+def with_leaves(value: Any, others: Iterator[Any]) -> Any:
+    """The containers of a result with other leaves, which come in the order of `leaves`."""
+    if isinstance(value, Mapping):
+        items = {key: with_leaves(value[key], others) for key in sorted(value, key=str)}
+        return {key: items[key] for key in value}
+    if isinstance(value, tuple | list):
+        items = [with_leaves(item, others) for item in value]
+        # Of a named tuple the type takes its items one by one.
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return None if value is None else next(others)
+
+
 def as_tensor(value: Any) -> torch.Tensor:
     """A tensor on the memory of an array, or of a number; TypeError for any other value."""
     if isinstance(value, torch.Tensor):

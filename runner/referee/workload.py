@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from profiler.runner.arguments import Arguments
+from profiler.runner.arrays import with_leaves
 from profiler.runner.checks import check
 from profiler.runner.checks.check import Allowed, Errors, Tensors, WrongResultError, as_tensors
 from profiler.runner.checks.renewal import NotRenewableError
@@ -37,6 +38,8 @@ _SAME = 1e-6
 """Of the largest element: less is no difference between right results."""
 _KEPT_ROUNDS = 4
 """Number of rounds that are kept, so that both sides see the same rounds where possible."""
+_MOST_EQUAL = 16
+"""Rounds whose right results may all be the same by chance, as of the place of a maximum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +63,17 @@ class Rounds:
         self, functions: FunctionWorkload, problem: Parameters, device: torch.device
     ) -> None:
         self._functions, self._problem, self.device = functions, problem, device
-        self._rounds: deque[Round] = deque(maxlen=_KEPT_ROUNDS)
-        first, second = self._make_round(0), self._make_round(1)
-        _require_different(first, second)
-        self._rounds += first, second
-        self.like = first
+        self.like = first = self._make_round(0)
+        self._rounds: deque[Round] = deque([first], maxlen=_KEPT_ROUNDS)
+        self._require_other_rounds(first)
+        own_result = functions.own_result(problem, first.inputs)
         self.results = tuple(
-            torch.empty_like(tensor, device="meta") for tensor in self.own_result(first.inputs)
+            torch.empty_like(tensor, device="meta")
+            for tensor in as_tensors(own_result, "the result")
         )
         """Results of the baseline without their values: shapes and types."""
+        self._form = with_leaves(own_result, iter(self.results))
+        """The same in the containers of the baseline, which the experiment's own check reads."""
 
     def round_after(self, number: int) -> Round:
         """The oldest kept round with a larger number, else a new round."""
@@ -78,11 +83,28 @@ class Rounds:
         self._rounds.append(self._make_round(self._rounds[-1].number + 1))
         return self._rounds[-1]
 
-    def check(self, played: Round, result: Any) -> None:
-        """Raise WrongResultError where the experiment's own check refuses a result."""
+    def check(self, played: Round, results: Tensors) -> None:
+        """Raise WrongResultError where the experiment's own check refuses results."""
         own_check = self._functions.check_of(self._problem, played.inputs)
         if own_check is not None:
-            own_check(result)
+            own_check(with_leaves(self._form, iter(results)))
+
+    def _require_other_rounds(self, first: Round) -> None:
+        """Raise NotRenewableError where other rounds cannot show that a result was kept."""
+        for number in range(1, _MOST_EQUAL):
+            other = self._make_round(number)
+            self._rounds.append(other)
+            if all(map(torch.equal, first.inputs.inputs(), other.inputs.inputs())):
+                raise NotRenewableError(
+                    "inputs of another seed are the same: nothing would tell a result that was kept"
+                )
+            if not (first.expected and other.expected):
+                return
+            if not all(map(_is_same, first.expected, other.expected)):
+                return
+        raise NotRenewableError(
+            "the right result is the same with another seed: nothing would tell who has worked"
+        )
 
     def _make_round(self, number: int) -> Round:
         seed = secrets.randbits(32)
@@ -95,17 +117,13 @@ class Rounds:
         expected = tuple(t.clone() for t in as_tensors(reference.result, "the reference"))
         own_results = reference.in_own_types  # the baseline need not run once more
         if own_results is None:
-            own_results = self.own_result(inputs)
+            own_results = self._functions.own_result(self._problem, inputs)
         own_tensors = as_tensors(own_results, "the result")
         if len(own_tensors) != len(expected):
             return Round(number, inputs, tensors, expected)
         amounts = list(map(rounding_of, own_tensors, expected))
         rounding = Rounding(replace(reference, in_own_types=own_results), expected, amounts)
         return Round(number, inputs, tensors, expected, rounding.largest_errors())
-
-    def own_result(self, inputs: Arguments) -> Tensors:
-        """Results of the baseline on copies of inputs, in its own types."""
-        return as_tensors(self._functions.own_result(self._problem, inputs), "the result")
 
 
 def all_tensors(arguments: Arguments) -> Tensors:
@@ -122,26 +140,12 @@ def all_tensors(arguments: Arguments) -> Tensors:
     return tuple(tensors)
 
 
-def _require_different(first: Round, second: Round) -> None:
-    """Raise NotRenewableError where two rounds cannot show that a result was kept."""
-    input_pair = first.inputs.inputs(), second.inputs.inputs()
-    if all(map(torch.equal, *input_pair)):
-        raise NotRenewableError(
-            "inputs of another seed are the same: nothing would tell a result that was kept"
-        )
-    if first.expected and second.expected and all(map(_is_same, first.expected, second.expected)):
-        raise NotRenewableError(
-            "the right result is the same with another seed: nothing would tell who has worked"
-        )
-
-
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two floating-point results are equal; other types may be equal by chance."""
-    if first.shape != second.shape or not first.is_floating_point():
+    """Whether two right results are equal, those of floating point but for rounding."""
+    if first.shape != second.shape:
         return False
-    if not first.numel() or not bool(first.isfinite().all() & second.isfinite().all()):
-        return torch.equal(first, second)
-    return float((first - second).abs().max()) <= _SAME * float(first.abs().max())
+    bound = _SAME * check.largest_magnitude(first) if first.is_floating_point() else 0
+    return bool(torch.isclose(first, second, 0, bound, equal_nan=True).all())
 
 
 class Table:
@@ -197,23 +201,19 @@ class Table:
             copied_result.copy_(result)
         _settle(self.rounds.device)
 
-    def errors(self, layers: Sequence[Tolerances]) -> Errors | None:
-        """Errors of the copied results; raises WrongResultError where they are wrong.
+    def errors(self, tolerances: Tolerances, results: Tensors | None = None) -> Errors | None:
+        """Errors of the copied results, or of others; raises WrongResultError for wrong ones.
 
         None where the experiment has its own check.
         """
         played = self._played
         if played is None:
             return None
+        results = self._copied_results if results is None else results
         if played.expected is None:
-            self.rounds.check(
-                played,
-                self._copied_results if len(self._copied_results) > 1 else self._copied_results[0],
-            )
+            self.rounds.check(played, results)
             return None
-        return check.compare(
-            self._copied_results, played.expected, *layers, rounding=played.rounding
-        )
+        return check.compare(results, played.expected, tolerances, rounding=played.rounding)
 
     def is_written(self) -> bool:
         """Whether any input changed since it was dealt."""
@@ -284,6 +284,12 @@ class GuestLaunch:
         self._is_open = True
         return self._table.results
 
+    def check(self, result: Any) -> Errors | None:
+        """Errors of the last launch; once it is judged, of any other result for its inputs."""
+        if self._is_open:
+            return self.judge()
+        return self._table.errors(self._tolerances, as_tensors(result, "the result"))
+
     def judge(self) -> Errors | None:
         """Errors of the last launch; raises where its result was wrong, or it broke a rule."""
         was_open, self._is_open = self._is_open, False
@@ -292,7 +298,7 @@ class GuestLaunch:
             return None
         _settle(self._table.rounds.device)
         try:
-            errors = self._table.errors([self._tolerances])
+            errors = self._table.errors(self._tolerances)
         except WrongResultError as error:
             if not self._was_right:
                 raise
@@ -342,7 +348,7 @@ class RefereedWorkload:
     ) -> Callable[[Any], Errors | None]:
         """Function that checks the result of a variant's last launch."""
         del problem, inputs
-        return lambda _result: self._launches[_key(variant)].judge()
+        return lambda result: self._launches[_key(variant)].check(result)
 
     def prepare(
         self, variant: Parameters, problem: Parameters, inputs: Rounds, library: Path | None

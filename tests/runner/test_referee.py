@@ -230,6 +230,8 @@ def test_a_wrong_function_is_refused(refereed, name, words):
         ("torch.ones(n)", "x + 1", "inputs of another seed are the same"),
         ("torch.randn(n)", "torch.softmax(x, 0).sum()", "the right result is the same"),
         ("torch.randn(n)", "torch.relu(x - 1000)", "the right result is the same"),
+        ("torch.randn(n)", "(x < 1000).sum()", "the right result is the same"),
+        ("torch.randn(n)", "x * float('nan')", "the right result is the same"),
     ],
 )
 def test_a_task_that_tells_nobody_s_work_is_refused(tmp_path, inputs, result, words):
@@ -241,6 +243,32 @@ def test_a_task_that_tells_nobody_s_work_is_refused(tmp_path, inputs, result, wo
     workload = RefereedWorkload(experiment_of(import_file(task)), task, task, {})
     with pytest.raises(NotRenewableError, match=words):
         workload.make_inputs({"n": 4}, CPU, 0)
+
+
+def test_the_check_of_a_task_reads_results_in_the_containers_of_its_baseline(tmp_path):
+    task = tmp_path / "task.py"
+    task.write_text(
+        "import torch\n\ndef inputs(n=[4]):\n    return torch.rand(n) + 1\n\n"
+        "def baseline(x):\n    return {'sum': x.sum(), 'each': [2 * x]}\n\n"
+        "def zero(x):\n    return {'each': [2 * x], 'sum': 0 * x.sum()}\n\n"
+        "def check(outputs, inputs):\n    torch.testing.assert_close(outputs['each'][0], 2 * inputs)"
+        "\n    return None if outputs['sum'] else 'it is zero'\n"
+    )
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, task, {})
+    try:
+        for name, right in (("baseline", True), ("zero", False)):
+            rounds = workload.make_inputs({"n": 4}, CPU, 0)
+            variant, problem = {"function": name}, {"n": 4}
+            launch = workload.prepare(variant, problem, rounds, None)
+            launch.restore()
+            result, check = launch(), workload.own_check(variant, problem, rounds)
+            if right:
+                assert check(result) is None
+            for wrong in [[torch.zeros_like(part) for part in result], *[result] * (not right)]:
+                with pytest.raises(WrongResultError):
+                    check(wrong)
+    finally:
+        workload.close()
 
 
 def test_results_are_those_of_when_the_clock_stopped(refereed):
