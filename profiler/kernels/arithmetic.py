@@ -198,9 +198,8 @@ def _compiled_node(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR091
             value = _compiled_node(operand, names)
             return lambda values: _signed(sign, value(values))
         case ast.BoolOp(op=junction, values=operands):
-            joined = all if isinstance(junction, ast.And) else any
             parts = [_compiled_node(operand, names) for operand in operands]
-            return lambda values: joined(part(values) for part in parts)
+            return lambda values: _deciding_value(parts, isinstance(junction, ast.Or), values)
         case ast.Compare(left=left, ops=ops, comparators=others) if all(
             type(op) in COMPARISONS for op in ops
         ):
@@ -292,6 +291,17 @@ def _signed(op: ast.unaryop, value: Value) -> Value:
 
 def _bits(value: Value) -> int:
     return value.bit_length() if isinstance(value, int) else 1
+
+
+def _deciding_value(
+    parts: Sequence[Evaluate], decides: bool, values: Mapping[str, Value]
+) -> Value:
+    """Value of the first part whose truth decides, else of the last: `x or 1` is no boolean."""
+    for part in parts:
+        value = part(values)
+        if bool(value) is decides:
+            break
+    return value
 
 
 def _comparison_holds(

@@ -22,6 +22,7 @@ VALUES = {"rows": 4096, "columns": 1000, "tile": 32, "half": 0.5, "dtype": "floa
         ("8 if dtype == 'float16' else 4", 8),
         ("1 if 1 < tile <= 32 and not half > 1 else 0", 1),
         ("tile > 32 or rows > 32", True),
+        ("(half > 1 or tile) * 2 + (0 * rows and columns)", 64),
         ("tile in [16, 32] and dtype not in ('float32', 'int8')", True),
         ("rows in [tile, tile * 2]", False),
         (16, 16),
