@@ -89,12 +89,12 @@ class CellSettings:
     @contextmanager
     def in_force(self, cell: str | None) -> Iterator[None]:
         """Apply the settings of a cell in the body, and restore them after it; None: of no cell."""
-        before = self._read_values()
+        before = self.read_values()
         self.write_values(self._of_cell.get(cell, {}) if cell is not None else {})
         try:
             yield
         finally:
-            after = self._read_values()
+            after = self.read_values()
             changed = [name for name in self._settings if before.get(name) != after.get(name)]
             if cell is not None:
                 self._of_cell[cell] = {name: after[name] for name in changed if name in after}
@@ -105,7 +105,7 @@ class CellSettings:
         """Whether a cell has made settings."""
         return any(self._of_cell.values())
 
-    def _read_values(self) -> Values:
+    def read_values(self) -> dict[str, Any]:
         """Values by name, of the settings that can be read now."""
         values = {}
         for name, (read_setting, _) in self._settings.items():

@@ -293,9 +293,7 @@ def _bits(value: Value) -> int:
     return value.bit_length() if isinstance(value, int) else 1
 
 
-def _deciding_value(
-    parts: Sequence[Evaluate], decides: bool, values: Mapping[str, Value]
-) -> Value:
+def _deciding_value(parts: Sequence[Evaluate], decides: bool, values: Mapping[str, Value]) -> Value:
     """Value of the first part whose truth decides, else of the last: `x or 1` is no boolean."""
     for part in parts:
         value = part(values)

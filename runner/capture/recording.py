@@ -31,9 +31,13 @@ from profiler.runner.capture.experiment_file import (
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
 from profiler.runner.capture.kernel_times import Waits, can_wait, waits_of_body
 from profiler.runner.capture.launches import recorded_launches
+from profiler.runner.capture.signatures import plain_json
+from profiler.runner.phases import CellSettings
 
 _TIMED = 8
 """Steps without a capture that are timed: one alone waits for its own first launches."""
+_NOT_OF_CALLS = ("folder", "grad_enabled")
+"""Settings that change no call of the dispatcher."""
 _SHOWN = 5
 """Number of operators with most time that are printed."""
 
@@ -321,7 +325,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             "complete": complete,
             "torch": str(torch.__version__),
             "device": self._mode.device,
-            "threads": torch.get_num_threads(),
+            "settings": _settings(),
             "tf32": _tf32_libraries(),
             "first_step": steps.recorded_from,
             "steps": max(1, steps.recorded),
@@ -355,6 +359,12 @@ def _runs_compiled() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _settings() -> dict[str, Any]:
+    """Settings of torch by name: no part of a call, but of its time and its results."""
+    values = CellSettings().read_values()
+    return {name: plain_json(value) for name, value in values.items() if name not in _NOT_OF_CALLS}
 
 
 def _tf32_libraries() -> list[str]:

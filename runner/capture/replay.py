@@ -34,6 +34,7 @@ from profiler.runner.checks.check import (
     magnitude_gaps,
     parts_of,
 )
+from profiler.runner.phases import CellSettings
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 CAPTURED, UNIFORM = "captured", "uniform"
@@ -68,6 +69,7 @@ class CapturedCalls:
             torch.set_float32_matmul_precision("high")
         if "cudnn" not in self._tf32:
             torch.backends.cudnn.allow_tf32 = False
+        _set_as_captured(self.document.get("settings", {}))
         self._graphs: dict[tuple[int, bool], Callable[..., Any]] = {}
 
     def inputs(
@@ -222,6 +224,17 @@ class CapturedCalls:
         if not file.is_file():
             return None
         return list(torch.load(file, map_location="cpu", weights_only=True))
+
+
+def _set_as_captured(captured: Mapping[str, Any]) -> None:
+    """Make settings of torch as the program had them, but no more threads than there are."""
+    settings = CellSettings()
+    values = settings.read_values()
+    for name in values.keys() & captured.keys():
+        value = captured[name]
+        values[name] = getattr(torch, value["dtype"]) if isinstance(value, Mapping) else value
+    values["num_threads"] = min(values["num_threads"], torch.get_num_threads())
+    settings.write_values(values)
 
 
 def operator_named(name: str) -> Any:

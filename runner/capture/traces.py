@@ -123,7 +123,6 @@ def experiment_of_trace(trace: Path, folder: Path) -> list[Rank]:
         "complete": True,
         "torch": str(torch.__version__),
         "device": "cuda" if on_gpu else "cpu",
-        "threads": torch.get_num_threads(),
         "first_step": 0,
         "steps": max(1, len(steps)),
         "has_steps": bool(steps),

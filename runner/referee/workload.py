@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -348,7 +348,7 @@ class RefereedWorkload:
     ) -> Callable[[Any], Errors | None]:
         """Function that checks the result of a variant's last launch."""
         del problem, inputs
-        return lambda result: self._launches[_key(variant)].check(result)
+        return lambda result: self._launches[_key(variant)].check(result)  # noqa: PLW0108 - made later
 
     def prepare(
         self, variant: Parameters, problem: Parameters, inputs: Rounds, library: Path | None

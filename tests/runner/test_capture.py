@@ -25,6 +25,7 @@ from profiler.runner.capture.folder import CapturedFolderError, read_calls
 from profiler.runner.capture.kernel_times import sums
 from profiler.runner.capture.replay import CapturedCalls, replay_all
 from profiler.runner.capture.traces import experiment_of_trace
+from profiler.runner.phases import CellSettings
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "capture" / "models.py"
 PAGE = Path(__file__).parents[2] / "docs" / "capture.md"
@@ -184,26 +185,39 @@ def test_what_a_library_hands_from_call_to_call_is_in_no_experiment(tmp_path):
     assert f"in a form of its library: 1 {call['operator']} (workspace)." in text
 
 
-def test_results_of_tf32_are_compared_as_such(tmp_path):
-    precision = torch.get_float32_matmul_precision()
+@pytest.fixture
+def settings_of_its_own():
+    with CellSettings().in_force(None):
+        yield
+
+
+def test_calls_are_replayed_in_the_settings_of_the_program(tmp_path, settings_of_its_own):
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    in_program(lambda: torch.full((8,), 0.5), tmp_path / "c", values=True)
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(2)
+    (outcome,) = replay_all(tmp_path / "c")
+    assert outcome.same_bits, "the type of what it makes is the program's default"
+    assert torch.get_num_threads() == 1
+
+
+def test_results_of_tf32_are_compared_as_such(tmp_path, settings_of_its_own):
     x = torch.randn(64, 64)
-    try:
-        torch.set_float32_matmul_precision("high")
-        document = in_program(lambda: x @ x, tmp_path / "c")
-        torch.set_float32_matmul_precision("highest")
-        assert document["tf32"] == ["matmul", "cudnn"]
-        accepted = {}
-        for device in ("cpu", "cuda"):
-            document["device"] = device  # that of the numbers below is a CPU in both
-            (tmp_path / "c" / "calls.json").write_text(json.dumps(document))
-            calls = CapturedCalls(tmp_path / "c")
-            assert torch.get_float32_matmul_precision() == "high"
-            inputs = calls.inputs(0, torch.device("cpu"))
-            near = inputs["self"] @ inputs["mat2"] * (1 + 1e-3)
-            accepted[device] = calls.check(near, inputs, {"call": 0}) is None
-        assert accepted == {"cpu": False, "cuda": True}
-    finally:
-        torch.set_float32_matmul_precision(precision)
+    torch.set_float32_matmul_precision("high")
+    document = in_program(lambda: x @ x, tmp_path / "c")
+    torch.set_float32_matmul_precision("highest")
+    assert document["tf32"] == ["matmul", "cudnn"]
+    accepted = {}
+    for device in ("cpu", "cuda"):
+        document["device"] = device  # that of the numbers below is a CPU in both
+        (tmp_path / "c" / "calls.json").write_text(json.dumps(document))
+        calls = CapturedCalls(tmp_path / "c")
+        assert torch.get_float32_matmul_precision() == "high"
+        inputs = calls.inputs(0, torch.device("cpu"))
+        near = inputs["self"] @ inputs["mat2"] * (1 + 1e-3)
+        accepted[device] = calls.check(near, inputs, {"call": 0}) is None
+    assert accepted == {"cpu": False, "cuda": True}
 
 
 def faults(folder):
