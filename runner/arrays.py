@@ -56,8 +56,8 @@ def leaves(value: Any) -> Iterator[Any]:
 def with_leaves(value: Any, others: Iterator[Any]) -> Any:
     """The containers of a result with other leaves, which come in the order of `leaves`."""
     if isinstance(value, Mapping):
-        items = {key: with_leaves(value[key], others) for key in sorted(value, key=str)}
-        return {key: items[key] for key in value}
+        by_key = {key: with_leaves(value[key], others) for key in sorted(value, key=str)}
+        return {key: by_key[key] for key in value}
     if isinstance(value, tuple | list):
         items = [with_leaves(item, others) for item in value]
         # Of a named tuple the type takes its items one by one.
