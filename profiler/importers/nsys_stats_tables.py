@@ -54,7 +54,7 @@ _JSON_TABLE = re.compile(r"^[ \t]*\[\s*(?=\{)", re.MULTILINE)
 _JSON_ROW = re.compile(r'\{(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+\}')
 _JSON_NAME = re.compile(r'"((?:[^"\\]++|\\.)*+)"\s*:')
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
-_WITH_UNITS = re.compile(r"Time|(ns|B)\)")
+_WITH_UNITS = re.compile(r"Time|(s|sec|B)\)")
 _RULE = re.compile(r".{0,200}?(?<!\S)(?P<rule>-{3,}(?: +-{3,})+)\s*")
 _DASHES = re.compile("-+")
 _INSIDE_WORD = re.compile(r"\S\S")
@@ -428,7 +428,7 @@ class _Table:
     def integer(self, row: _Row, column: str) -> int:
         """A whole number; MISSING without one."""
         value = self.number(row, column)
-        return int(value) if math.isfinite(value) and abs(value) < 2**62 else MISSING
+        return round(value) if math.isfinite(value) and abs(value) < 2**62 else MISSING
 
     def sum(self, row: _Row) -> dict[str, Any] | None:
         """One row of a summary."""

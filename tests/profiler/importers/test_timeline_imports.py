@@ -507,6 +507,8 @@ class TestStats:
             )
         ]
         assert kernels == [5000] * 3
+        trace = stats("Start (us),Duration (us),GrdX,Name\n2.002,1.001,1,k\n")
+        assert trace["kernels"][0]["total_ns"] == 1001, "1.001 * 1e3 is a bit less"
 
 
 def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
