@@ -20,7 +20,8 @@ TASK = """
 import torch
 
 
-def inputs(rows=[8], columns=256):
+def inputs(rows=[8], columns=256, mask="off"):
+    assert mask == "off", "a text, which YAML reads as false"
     return torch.randn(rows, columns)
 
 
@@ -83,7 +84,7 @@ def test_a_candidate_is_judged_beside_the_incumbent(files, tmp_path):
     document = profiler.evaluate(
         candidate,
         task,
-        [{"rows": 12, "columns": 64}],
+        [{"rows": 12, "columns": 64, "mask": "off"}],
         budget=0,
         blocks=6,
         device="cpu",

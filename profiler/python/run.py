@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,7 +165,10 @@ def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
     request = RunRequest(
         spec=file_of(experiment, folder),
         out=folder,
-        settings=[f"{key}={yaml_value(value)}" for key, value in (settings or {}).items()],
+        settings=[
+            f"{key}={value if isinstance(value, str) else yaml_value(value)}"
+            for key, value in (settings or {}).items()
+        ],
         only=only,
         fresh=fresh,
         quiet=quiet,
@@ -195,12 +199,13 @@ def _is_of_notebook(file: Path) -> bool:
 
 
 def yaml_value(value: Any) -> str:
-    """YAML text of a value for `--set`."""
+    """YAML text of a value, in which texts such as `off` and `1.5` stay texts."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {yaml_value(item)}' for key, item in value.items())}}}"
+        items = (f"{yaml_value(key)}: {yaml_value(item)}" for key, item in value.items())
+        return f"{{{', '.join(items)}}}"
     if isinstance(value, list | tuple | range):
         return f"[{', '.join(map(yaml_value, value))}]"
-    return value_text(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else value_text(value)
 
 
 def evaluate(  # noqa: PLR0913 - the last three by keyword
