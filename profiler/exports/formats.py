@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from profiler.history.answers import Answer, HistoryRun
@@ -34,7 +33,7 @@ def pytorch_records(
     `durations_ns`: durations of the blocks, by cell; `problems`: parameters of the problem by cell.
     """
     shared = {
-        "timestamp": int(datetime.fromisoformat(run.created).timestamp()),
+        "timestamp": int(run.when),
         "schema_version": "v3",
         "name": _NAME,
         "head_sha": run.commit,
@@ -89,7 +88,7 @@ _NS = "_ns"
 
 def openmetrics_lines(run: HistoryRun) -> Iterator[str]:
     """OpenMetrics: gauges of each metric, with labels of the cell and the time of the run."""
-    timestamp = f"{datetime.fromisoformat(run.created).timestamp():.3f}"
+    timestamp = f"{run.when:.3f}"
     origin = {"experiment": run.experiment, "machine": run.machine, "commit": run.commit}
     yield "# TYPE profiler_run info\n"
     yield "# HELP profiler_run Of the run that the numbers are of.\n"

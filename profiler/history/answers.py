@@ -77,6 +77,14 @@ class HistoryRun:
     """Empty where only the run was asked for."""
 
     @property
+    def when(self) -> float:
+        """Time at which the run began, in seconds since 1970; 0 where `created` is no time."""
+        try:
+            return datetime.fromisoformat(self.created).timestamp()
+        except (ValueError, OverflowError):
+            return 0.0
+
+    @property
     def label(self) -> str:
         """Commit and day, for sentences."""
         return f"{self.commit} ({self.created[:10]})" if self.commit else self.created[:16]
@@ -194,9 +202,9 @@ def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:
     runner = (record.get("runners") or [{}])[0]
     machine = runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or ""
     versions = {
-        safe(name): safe(str(dependency.get("version") or dependency.get("sha") or ""))[
-            :SHORT_COMMIT
-        ]
+        safe(name): safe(
+            str(dependency.get("version") or str(dependency.get("sha") or "")[:SHORT_COMMIT])
+        )
         for name, dependency in (record.get("dependencies") or {}).items()
     }
     when = datetime.fromtimestamp(int(record.get("timestamp") or 0), UTC)

@@ -109,11 +109,16 @@ class Store:
             return []
         with self._transaction() as connection:
             rows = connection.execute(
-                "SELECT record, MAX(id) FROM run WHERE ? IS NULL OR experiment = ? "
-                "GROUP BY experiment, created, machine ORDER BY created, id",
+                "SELECT record, id FROM run WHERE ? IS NULL OR experiment = ? ORDER BY id",
                 (experiment, experiment),
             ).fetchall()
-        return [(HistoryRun(**json.loads(record)), number) for record, number in rows]
+        runs = [(HistoryRun(**json.loads(record)), number) for record, number in rows]
+        newest = {
+            (run.experiment, run.created, run.machine, run.card, run.commit): (run, number)
+            for run, number in runs
+        }
+        # Texts of times are in no order: clocks are set back in autumn, others lie elsewhere.
+        return sorted(newest.values(), key=lambda run: (run[0].when, run[1]))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

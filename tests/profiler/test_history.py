@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -208,6 +209,11 @@ def test_a_run_is_added_once_and_the_newest_of_its_answers_counts(tmp_path):
     assert kept.record == again.record
     assert sorted(kept.answers) == sorted(again.answers)  # l2_hit_pct is not kept
     assert store.runs("other") == ()
+    # Of one second, of another commit or card; and a later one whose clock shows less.
+    zone = {"created": first.created.replace("T01:00:00+00:00", "T00:00:00-11:00")}
+    others = ({"commit": "b"}, {"card": "b"}, {**zone, "commit": "c"})
+    assert store.add(replace(first, **changed) for changed in others) == 3
+    assert [run.commit for run in store.runs()] == [first.commit, "b", first.commit, "c"]
 
 
 def test_rows_are_never_changed_or_deleted(tmp_path):
@@ -265,6 +271,8 @@ def test_records_of_others_are_read(tmp_path):
     file = tmp_path / "records.json"
     file.write_text(json.dumps([record([1.0, 3.0, 2.0]), record([9.0], timestamp=1764090000)]))
     older, newer = read_answers(file)
+    nightly = record([1.0], dependencies={"torch": {"version": "2.9.0.dev20250801+cu128"}})
+    assert answers_of_records([nightly], "f")[0].versions == {"torch": "2.9.0.dev20250801+cu128"}
     assert older.experiment == "tritonbench"
     assert older.commit == "01234567"
     (answer,) = older.answers
