@@ -17,7 +17,7 @@ import numpy as np
 from profiler.analyse.intervals import median_intervals
 from profiler.collect.registry import duration_metrics, primary_timer
 from profiler.errors import UsageError
-from profiler.model import Plan, SessionKind
+from profiler.model import Outcome, Plan, SessionKind
 from profiler.outside_text import safe
 
 VERSION_FIELDS = ("driver", "cuda_driver", "nvcc", "ncu", "torch", "python", "profiler_version")
@@ -127,7 +127,7 @@ def answers_of_summary(
         )
         kept_metrics = {record.metric, *_STATIC, *duration_metrics().values()}
         return replace(record, answers=tuple(_summary_answers(summary["cells"], kept_metrics)))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{run}: damaged, or none of this program: {error!r}") from error
 
 
@@ -135,7 +135,8 @@ def _summary_answers(
     cells: Sequence[Mapping[str, Any]], kept_metrics: Collection[str]
 ) -> Iterator[Answer]:
     for cell in cells:
-        for metric, numbers in cell["metrics"].items():
+        is_right = Outcome(cell.get("outcome", Outcome.MEASURED)).correct
+        for metric, numbers in cell["metrics"].items() if is_right else ():
             value = _number(numbers.get("median"))
             if value is None or metric not in kept_metrics:
                 continue

@@ -216,6 +216,14 @@ def test_a_run_is_added_once_and_the_newest_of_its_answers_counts(tmp_path):
     assert [run.commit for run in store.runs()] == [first.commit, "b", first.commit, "c"]
 
 
+def test_what_is_wrong_has_no_answer():
+    """A variant that keeps its result was a kernel twelve times as fast, and so it was exported."""
+    document = summary(1, {})
+    document["cells"][-1]["outcome"] = "implausible"
+    found = answers_of_summary(document, "toy/1", "run", "ncu")
+    assert [answer.variant for answer in found.answers] == list(VARIANTS)[:-1]
+
+
 def test_rows_are_never_changed_or_deleted(tmp_path):
     store = Store(tmp_path / STORE_FILE)
     store.add([answers_of_summary(summary(1, {}), "toy/1", "run", "ncu")])
