@@ -221,6 +221,15 @@ def test_a_file_is_written_from_the_cells_of_a_notebook(tmp_path):
         ("twice = doubled\n@e.variant\ndef g(x):\n    return twice(x)", "'twice', .* another name"),
         ("e.variant(name='f')(m.sqrt)", "'sqrt' is marked for cells and does not stand in a cell"),
         ("e.variant(name='f')(\n lambda x:\n x\n)", "its source cannot be read"),
+        ("e.variant(name='f')(doubled)", "'doubled' is marked .*: 1, of decorators: 0"),
+        (
+            "for k in (2, 3):\n  @e.variant(name=f'by{k}')\n  def f(x):\n    return k\n",
+            "'f' is marked .*: 2, of decorators: 1",
+        ),
+        (
+            "k = 9\ndef make(k):\n  @e.variant\n  def f(x):\n    return k\nmake(2)\n",
+            "'k', .* is a name of the function around them",
+        ),
     ],
 )
 def test_what_no_file_can_have_is_refused_by_name(cell, message):

@@ -6,6 +6,7 @@ import ast
 import inspect
 import symtable
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,7 @@ def notebook_source(experiment: Experiment) -> str:
     for function in _functions(experiment):
         _require_of_notebook(function, experiment)
         source.add_function(function)
+    _require_all_marks(experiment)
     return source.text()
 
 
@@ -51,6 +53,31 @@ def _require_of_notebook(function: Function, experiment: Experiment) -> None:
         )
 
 
+def _require_all_marks(experiment: Experiment) -> None:
+    """Raise UsageError for a function that the experiment has more often than its source marks it.
+
+    What a loop, a factory or a call marks would be missing in the file.
+    """
+    marked = Counter(map(_source_of, _functions(experiment)))
+    names = {_source_of(f): _plain_function(f).__name__ for f in _functions(experiment)}
+    for source, count in marked.items():
+        statement = ast.parse(source).body[0]
+        written = sum(
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and experiment.namespace.get(node.value.id) is experiment
+            for part in getattr(statement, "decorator_list", [statement])
+            for node in ast.walk(part)
+        )
+        if count != written:
+            raise UsageError(
+                f"'{names[source]}' is marked for {experiment.name} by a loop or a call (marks: "
+                f"{count}, of decorators: {written}), which would be in no file.",
+                remedy="Mark it by decorators, with lists of what differs: "
+                "@experiment.variant(pieces=[2, 4]).",
+            )
+
+
 class _Source:
     """Definitions of a file, each after the definitions that it uses."""
 
@@ -68,6 +95,9 @@ class _Source:
     def add_function(self, function: Any) -> None:
         """Add a function or class with its decorators, after the definitions that it uses."""
         source = _source_of(function)
+        code = getattr(_plain_function(function), "__code__", None)
+        if outer := getattr(code, "co_freevars", ()):
+            raise _unwritable(outer[0], "is a name of the function around them")
         names = _global_names(symtable.symtable(source, "<cell>", "exec")) & self._globals.keys()
         for name in sorted(names - self._added_names):
             if not name.startswith("__"):
