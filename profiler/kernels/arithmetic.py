@@ -174,7 +174,9 @@ def unknown_name(name: str, values: Mapping[str, Value]) -> str:
     return f"there is no '{name}'; known: {', '.join(sorted(values)) or 'none'}"
 
 
-def _compiled_node(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR0911 - one for each kind
+def _compiled_node(  # noqa: C901, PLR0911 - one for each kind
+    node: ast.expr, names: set[str]
+) -> Evaluate:
     """Function that evaluates a node; its names are added to `names`.
 
     Raises ExpressionError for a node that is no arithmetic.
@@ -182,6 +184,8 @@ def _compiled_node(node: ast.expr, names: set[str]) -> Evaluate:  # noqa: PLR091
     match node:
         case ast.Constant(value=str() | int() | float() as constant):
             return lambda _: constant
+        case ast.Name(id="true" | "false"):  # as YAML and C++ write them
+            return lambda _: node.id == "true"
         case ast.Name(id=name):
             names.add(name)
             return lambda values: value_named(name, values)

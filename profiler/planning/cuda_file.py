@@ -45,6 +45,11 @@ _OF_HOST = {
 }
 """Types of parameters whose values only host code makes."""
 _OF_CLUSTERS = frozenset({"this_cluster", "cluster_group"})
+_OF_LIBRARIES = re.compile(r"(::)?(cub::Device|thrust::|cublas|cudnn)")
+_HOST_CODE = (
+    "Host code as a whole is measured by `workload: {command: …}` (docs/own-programs.md) or from "
+    "Python (docs/workloads.md)"
+)
 _IN_PYTHON = "write a workload in Python (docs/workloads.md), whose `prepare` does it"
 
 
@@ -163,6 +168,10 @@ def _kernel_faults(
             message = "has a launch in it; write its name, and `grid`, `block` and `arguments`"
             yield field, f"'{kernel_text}' (variant '{variant.name}') {message}"
             continue
+        if _OF_LIBRARIES.match(kernel_text):
+            subject = f"'{kernel_text}' (variant '{variant.name}') is called by host code, which"
+            yield field, f"{subject} no launch replaces. {_HOST_CODE}"
+            continue
         name = _OVERLOAD.sub(r"\1", kernel_text).partition("<")[0].rpartition("::")[2].strip()
         if source.complete and name not in source.identifiers and name not in macros:
             hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
@@ -178,14 +187,11 @@ def _no_kernel(function: Function, variant: str, source: SourceFile) -> str:
     """Sentence on a function that cannot be launched, with kernels to name in its place."""
     kind = "device" if "__device__" in function.specifiers else "host"
     subject = f"'{function.name}' (variant '{variant}') is a {kind} function ({function.place})"
-    kernels = ", ".join(source.kernels)
-    if not kernels:
-        return f"{subject}, and {function.place.partition(':')[0]} has no __global__ function"
+    kernels = ", ".join(source.kernels) or "this file has none"
     launched = f"; it launches {function.launches[0]}" if function.launches else ""
     return (
         f"{subject}, not a __global__ one: name a kernel ({kernels}) with its grid, block and "
-        f"arguments{launched}. Host code as a whole is measured by `workload: {{command: …}}` "
-        "(docs/own-programs.md) or from Python (docs/workloads.md)"
+        f"arguments{launched}. {_HOST_CODE}"
     )
 
 
@@ -395,6 +401,7 @@ class _Checks:
             self._each_problem((*place, "shape"), tensor.shape_of)
             self._each_problem((*place, "dtype"), tensor.dtype_of)
             self._each_problem((*place, "shape"), partial(_require_memory, tensor))
+            self._each_problem((*place, "fill"), tensor.fill_of)
             if tensor.fill is not None and tensor.fill.kind in ("normal", "uniform"):
                 self._each_problem((*place, "fill"), partial(_require_floating, tensor))
         for name, amount in (
@@ -467,7 +474,7 @@ class _Checks:
             for problem in self.problems:
                 at = f"{launch_place}, problem '{problem.name}'"
                 values = {**step, **problem.params}
-                for tensor in self._scratch_of(step):
+                for tensor in self._value(launch("arguments"), partial(self._scratch_of, step), at):
                     shape = (*self._place(tensor), "shape")
                     self._value(shape, partial(_require_memory, tensor, values), at)
                 for name, value in self._launch_values(values):
@@ -476,9 +483,9 @@ class _Checks:
             self._field(variant, "define"), partial(description.macros, params), variant_place
         )
 
-    def _scratch_of(self, step: Params) -> Iterator[TensorArgument]:
+    def _scratch_of(self, step: Params) -> list[TensorArgument]:
         tensors = map(self.description.tensor, self.description.leaves(step))
-        return (tensor for tensor in tensors if tensor is not None and tensor.scratch)
+        return [tensor for tensor in tensors if tensor is not None and tensor.scratch]
 
     def _launch_values(self, values: Params) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Functions that evaluate the settings of a launch, each with its field in the spec."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import signal
 import sys
 import time
@@ -38,6 +39,8 @@ _DESCRIBE = Path(runner.__file__).with_name("describe.py")
 _REMEDY = "docs/python.md has a whole example."
 _SCRIPT_REMEDY = 'Put what runs as a script under `if __name__ == "__main__":`.'
 _MISSING_REMEDY = "Install it in the Python that runs the profiler."
+_GPU_REMEDY = "What needs a GPU belongs into functions: the file is also imported without one."
+_OF_GPU = re.compile(r"\bCUDA\b|\bGPU|NVIDIA|active drivers")
 _REMEDIES = {
     ModuleNotFoundError.__name__: _MISSING_REMEDY,
     SystemExit.__name__: _SCRIPT_REMEDY,
@@ -150,7 +153,7 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
     if "error" in answer:
         line = f":{answer['line']}" if answer["line"] else ""
         kind = answer["error"].partition(":")[0]
-        remedy = _REMEDIES.get(kind, _REMEDY)
+        remedy = _REMEDIES.get(kind, _GPU_REMEDY if _OF_GPU.search(answer["error"]) else _REMEDY)
         if answer["name_clash"]:
             remedy = f"{answer['name_clash']}."
         raise SpecError(f"{path}{line}: {answer['error']}", remedy=remedy)

@@ -25,6 +25,7 @@ VALUES = {"rows": 4096, "columns": 1000, "tile": 32, "half": 0.5, "dtype": "floa
         ("(half > 1 or tile) * 2 + (0 * rows and columns)", 64),
         ("tile in [16, 32] and dtype not in ('float32', 'int8')", True),
         ("rows in [tile, tile * 2]", False),
+        ("wide == true and not false", True),
         (16, 16),
         ("0x10", 16),
     ],

@@ -171,7 +171,8 @@ def test_a_parameter_in_the_name_of_the_kernel_is_no_macro(planned):
         (", output: true", ", output: yes please", "arguments.y.output: must be true or false"),
         ("{shape: [n], ", "{shape: [n], fill: nomral, ", "did you mean 'normal'?"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: 3}, ", "needs a list of two numbers"),
-        ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, -1]}, ", "the least is not below the"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, m]}, ", "x.fill: there is no 'm'"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, -n]}, ", "the least is not below the"),
         ("{shape: [n], ", "{shape: [n], fill: {normal: [0, -1]}, ", "deviation is below 0: -1"),
         ("{shape: [n], ", "{shape: [n], fill: {integers: [0.5, 2]}, ", "not 0.5 and 2"),
         (
@@ -306,6 +307,16 @@ def test_a_variant_of_several_launches_is_called_by_their_kernels(planned):
     [
         ("[x, part, n]", "[x, part, m]", "12: workload.launches[0].arguments: there is no 'm'"),
         ('"x, part, 2"', '"x, part, q"', "21: variants.list[2].launches[0].arguments: there is no"),
+        (
+            "kernel: alone, block: 8",
+            'kernel: alone, block: 8, arguments: "x, {shape: [n]}"',
+            "17: variants.list[1].arguments: '{shape: [n]}' is no arithmetic",
+        ),
+        (
+            "kernel: alone, block: 8",
+            "kernel: alone, block: 8, arguments: {x: }",
+            "17: variants.list[1].arguments: must be a single value",
+        ),
         ("threads: 64", "thread: 64", "9: workload.block: there is no 'threads'; did you mean"),
         (
             "[parts, n], scratch",
@@ -331,9 +342,11 @@ def test_what_is_wrong_with_launches_is_refused_with_its_line(planned, old, new,
 
 
 def test_integers_have_no_random_reals(planned):
-    text = SPEC.replace("{shape: [n], ", "{shape: [n], fill: uniform, ").replace("16", "16, int32]")
+    mixed = SPEC.replace("16", "16, int32]").replace("dtype: float16", "dtype: [float16")
+    planned(mixed)  # the default is that of the dtype at each problem
+    text = mixed.replace("{shape: [n], ", "{shape: [n], fill: uniform, ")
     with pytest.raises(SpecError, match=r"5: workload.arguments.x.fill: int32 has no random reals"):
-        planned(text.replace("dtype: float16", "dtype: [float16"))
+        planned(text)
 
 
 def test_the_schema_takes_the_example():

@@ -288,6 +288,10 @@ __global__ void swallowed(const float* x) { y[0] = weights[0]; cg::this_grid().s
             "batched, viewed, by_value, paired, textured, packed, sizes, halves, three, "
             "branching) with its grid, block and arguments; it launches copy<<<CEIL(n, 256), 256",
         ),
+        (
+            "cub::DeviceReduce::Sum",
+            "is called by host code, which no launch replaces. Host code as",
+        ),
         ("weigh", "'weigh' (variant 'weigh') is a device function (x.cu:14), not a __global__ on"),
         ("weighed", "kernel 'weighed' reads 'bias' (x.cu:10), __constant__ memory that host code"),
         ("meets", "kernel 'meets' waits for its whole grid (in wait, x.cu:15), which only a coope"),

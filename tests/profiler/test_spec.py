@@ -457,6 +457,8 @@ IN_QUOTES = "a text that begins with a brace stands in quotes"
          "{list: [sum, matmul]}"),
         ("variants: {method: [sum, mean]}", "variants.method: unknown key; parameters stand under "
          "matrix: {matrix: {method: [sum, mean]}}"),
+        ("variants: {list: [a], baseline: a}", "baseline stands beside variants, at the left marg"),
+        (f"{VARIANTS}blocks: 4", "blocks: unknown key; blocks stands in collect"),
         (f"{VARIANTS}problems: [64, 128, 256, 512]", "problems: must be a mapping, not a list; "
          "write problems: {matrix: {NAME: [64, 128, 256, …]}}"),
         (f"{VARIANTS}tolerance: {{default: 1e-3}}", "tolerance.default: must be a mapping, not "

@@ -18,7 +18,7 @@ OF_LAUNCH = ("kernel", "grid", "block", "shared", "cooperative", "arguments")
 """Settings that each of several launches in a row may have."""
 OVERRIDES = ("source", *OF_LAUNCH, "launches", "torch")
 """Parameters of a variant that override the workload's settings, and are no macros."""
-FILLS: Mapping[str, tuple[float, ...]] = {
+FILLS: Mapping[str, tuple[float | str, ...]] = {
     "normal": (0.0, 1.0),
     "uniform": (0.0, 1.0),
     "integers": (0, 100),
@@ -72,14 +72,27 @@ class Fill:
     """Kind and numbers of the elements that a tensor is filled with."""
 
     kind: str
-    numbers: tuple[float, ...] = ()
+    numbers: tuple[float | str, ...] = ()
+    """Texts are arithmetic over the parameters of the problem."""
 
     @property
     def constant(self) -> float | None:
         """The common value of all elements; None where they differ."""
         if self.kind == "constant":
-            return self.numbers[0]
+            return float(self.numbers[0])
         return {"zeros": 0.0, "ones": 1.0}.get(self.kind)
+
+    def at(self, values: Params) -> Fill:
+        """The fill with its numbers; raises ExpressionError where no random values have them."""
+        numbers = tuple(parse(number).number(values) for number in self.numbers)
+        number_texts = " and ".join(f"{number:g}" for number in numbers)
+        if self.kind == "normal" and numbers[1] < 0:
+            raise ExpressionError(f"the standard deviation is below 0: {numbers[1]:g}")
+        if self.kind in ("uniform", "integers") and numbers[0] >= numbers[1]:
+            raise ExpressionError(f"the least is not below the bound: {number_texts}")
+        if self.kind == "integers" and any(number != int(number) for number in numbers):
+            raise ExpressionError(f"bounds of integers are integers, not {number_texts}")
+        return Fill(self.kind, numbers)
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ class TensorArgument:
     dtype: str
     """Name of a dtype, or of the parameter whose value is one."""
     fill: Fill | None
-    """Fill of the elements; None: an output that every launch writes completely."""
+    """Fill of the elements, `default` by their dtype; None: every launch writes all of them."""
     output: bool
     scratch: bool = False
     """Whether the tensor only passes data between the launches of a variant, which may size it."""
@@ -115,6 +128,14 @@ class TensorArgument:
                 f"{self.name}: no dtype '{dtype}'; there are {', '.join(sorted(SIZES))}"
             )
         return str(dtype)
+
+    def fill_of(self, values: Params) -> Fill | None:
+        """Fill at a problem; raises ExpressionError for numbers that no random values have."""
+        if self.fill is None or self.fill.kind != "default":
+            return self.fill and self.fill.at(values)
+        dtype = self.dtype_of(values)
+        kind = "normal" if "float" in dtype else "integers"
+        return Fill(kind, (0, 2) if dtype == "bool" else FILLS[kind])
 
     def shape_of(self, values: Params) -> tuple[int, ...]:
         """Sizes; raises ExpressionError for a size below 1 or without a value."""
@@ -431,28 +452,24 @@ def _fields(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
 
 def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
     output, scratch = bool(argument["output"]), bool(argument["scratch"])
+    setting = argument["fill"]
+    is_unfilled = setting is None and (output or scratch)
     return TensorArgument(
         name=name,
         shape=tuple(_parsed_as(f"{name}: shape", size) for size in argument["shape"]),
         dtype=argument["dtype"],
         # Like an output, scratch memory is uninitialised by default.
-        fill=_fill(argument["fill"], argument["dtype"], output=output or scratch),
+        fill=None if is_unfilled else _fill("default" if setting is None else setting),
         output=output,
         scratch=scratch,
         pointers=argument["pointers"],
     )
 
 
-def _fill(setting: Any, dtype: str, *, output: bool) -> Fill | None:
-    """Fill of a tensor: the given one, else the default of its dtype; None for an output."""
-    if setting is None:
-        if output:
-            return None
-        if dtype == "bool":
-            return Fill("integers", (0, 2))
-        return _fill("integers" if "int" in dtype else "normal", dtype, output=False)
+def _fill(setting: Any) -> Fill:
+    """Fill of a tensor, as the spec has it: a name, a number, or a name with two numbers."""
     if isinstance(setting, str):
-        return Fill(setting, FILLS[setting])
+        return Fill(setting, FILLS.get(setting, ()))
     if isinstance(setting, Mapping):
         ((kind, numbers),) = setting.items()
         return Fill(kind, tuple(numbers))

@@ -320,13 +320,12 @@ def dtype_named(name: str) -> torch.dtype:
 
 def _make(tensor: TensorArgument, problem: Params, generator: torch.Generator) -> torch.Tensor:
     dtype, shape = dtype_named(tensor.dtype_of(problem)), tensor.shape_of(problem)
-    if not tensor.output and tensor.fill is not None:
-        return _filled(tensor.fill, shape, dtype, generator)
+    fill = tensor.fill_of(problem)
+    if not tensor.output and fill is not None:
+        return _filled(fill, shape, dtype, generator)
     empty = empty_output if tensor.output else torch.empty
     made: torch.Tensor = empty(shape, dtype=dtype, device=generator.device)
-    return (
-        made if tensor.fill is None else made.copy_(_filled(tensor.fill, shape, dtype, generator))
-    )
+    return made if fill is None else made.copy_(_filled(fill, shape, dtype, generator))
 
 
 def _filled(
@@ -336,7 +335,7 @@ def _filled(
     if fill.kind in _MADE:
         return _MADE[fill.kind](shape, fill, dtype, generator.device)
     drawn = torch.empty(shape, dtype=_drawing_dtype(dtype, fill), device=generator.device)
-    first, second = fill.numbers
+    first, second = map(float, fill.numbers)
     match fill.kind:
         case "normal":
             drawn.normal_(first, second, generator=generator)

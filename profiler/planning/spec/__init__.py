@@ -191,8 +191,8 @@ def _message(details: ErrorDetails) -> str:
     loc, value_text = details["loc"], _shown(details["input"])
     kind = details["type"]
     if kind == "extra_forbidden":
-        misplaced = misplaced_parameter(_plain_path(loc), details["input"])
-        return f"unknown key{misplaced or did_you_mean(loc[-1], known_keys(loc[:-1]))}"
+        hint = misplaced_parameter(_plain_path(loc), details["input"]) or _right_place(loc)
+        return f"unknown key{hint or did_you_mean(loc[-1], known_keys(loc[:-1]))}"
     if kind == "literal_error":
         expected = str(details["ctx"]["expected"])
         close = close_hint(details["input"], _QUOTED.findall(expected))
@@ -235,6 +235,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
+def _right_place(loc: FieldPath) -> str:
+    """`; it stands …` for a key of another part of the file; else empty."""
+    if loc[-1] in known_keys(()):
+        return f"; {loc[-1]} stands beside {loc[0]}, at the left margin"
+    sections = [name for name in known_keys(()) if loc[-1] in known_keys((name,))]
+    return f"; {loc[-1]} stands in {sections[0]}" if sections and loc[0] not in sections else ""
+
+
 def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
     """The keys that the mapping at `loc` may have; empty where any key is allowed."""
     models: tuple[type[BaseModel], ...] = (Experiment,)
@@ -269,10 +277,12 @@ def right_form(field: FieldPath, value: object) -> str:
         return f'{IN_QUOTES}: "{{{next(iter(value))}}}"'  # type: ignore[call-overload]
     if field in (("variants",), ("problems",)) and isinstance(value, list):
         return f"; write {_section(field[0], value)}"
-    if field == ("tolerance",) and is_number(value):
-        return f"; write tolerance: {{default: {{relative: {value:g}}}}}"
-    if field[:1] == ("tolerance",) and len(field) == 2 and is_number(value):
-        return f"; write {field[1]}: {{relative: {value:g}}}, {{absolute: {value:g}}}, or both"
+    if field[:1] == ("tolerance",) and len(field) <= 2 and is_number(value):
+        of_one = f"{field[-1]}: {{relative: {value:g}}}, {{absolute: {value:g}}}, or both"
+        of_all = f"tolerance: {{default: {{relative: {value:g}}}}}"
+        return f"; write {of_all if len(field) == 1 else of_one}"
+    if field[:1] == ("variants",) and field[-1] == "arguments":
+        return "; write names of workload.arguments, which has every tensor: `x, out, n // 4`"
     if field == ("build", "arch") and isinstance(value, int):
         return f"; write arch: sm_{value}"
     return ""

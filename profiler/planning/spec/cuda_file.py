@@ -49,6 +49,8 @@ _FIELD = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*")
 def _check_arithmetic(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise wrong(f"must be a number or arithmetic over parameters, not {kind_of(value)}")
+    if isinstance(value, float):
+        _require_finite(value)
     try:
         return parse(value).text
     except ExpressionError as error:
@@ -89,9 +91,10 @@ def _check_fill(value: object) -> object:
                 f"must be one of {', '.join(RANDOM_FILLS)} with two numbers: `{{uniform: [-1, 1]}}`"
             )
         numbers = next(iter(value.values()))
-        if not _are_two_numbers(numbers):
+        if not isinstance(numbers, list | tuple) or len(numbers) != 2:
             raise wrong("needs a list of two numbers: `{uniform: [-1, 1]}`")
-        _check_bounds(next(iter(value)), *map(_require_finite, numbers))
+        for number in numbers:
+            _check_arithmetic(number)
         return value
     if isinstance(value, str):
         if value not in FILLS:
@@ -100,17 +103,6 @@ def _check_fill(value: object) -> object:
     if isinstance(value, int | float):
         return _require_finite(value)
     raise wrong(f"must be one of {', '.join(FILLS)}, or a number, not {kind_of(value)}")
-
-
-def _check_bounds(name: str, first: float, second: float) -> None:
-    """Raise ValueError for two numbers that a random fill cannot have."""
-    if name == "normal":
-        if second < 0:
-            raise wrong(f"the standard deviation is below 0: {second:g}")
-    elif first >= second:
-        raise wrong(f"the least is not below the bound: {first:g} and {second:g}")
-    if name == "integers" and not (float(first).is_integer() and float(second).is_integer()):
-        raise wrong(f"bounds of integers are integers, not {first:g} and {second:g}")
 
 
 def _require_finite(value: float) -> float:
@@ -122,14 +114,6 @@ def _require_finite(value: float) -> float:
     if not math.isfinite(number):
         raise wrong(f"must be finite, not {number}; the largest float32 is 3.4e38")
     return number
-
-
-def _are_two_numbers(value: object) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) == 2
-        and all(isinstance(n, int | float) and not isinstance(n, bool) for n in value)
-    )
 
 
 _ARITHMETIC_SCHEMA = {"type": ["string", "number"]}
@@ -145,7 +129,7 @@ Sizes = Annotated[
 Shape = Annotated[
     tuple[ArithmeticText, ...], Field(min_length=1), BeforeValidator(_check_sizes), OrSingle()
 ]
-_PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+_PAIR = {"type": "array", "items": _ARITHMETIC_SCHEMA, "minItems": 2, "maxItems": 2}
 FillValue = Annotated[
     Any,
     AfterValidator(_check_fill),
@@ -172,10 +156,10 @@ class TensorArgument(SpecModel):
     )
     fill: FillValue | None = Field(
         default=None,
-        description="`normal`, `uniform`, `integers` (or `{uniform: [-1, 1]}`: mean and "
-        "deviation, or the least and the bound above), `zeros`, `ones`, `arange`, "
-        "or a number; random values come from the run's seed. Default: `normal`, "
-        "of integers `integers`, of an output none. An output with a fill is set "
+        description="`normal`, `uniform`, `integers` (or `{uniform: [-1, n]}`: mean and deviation, "
+        "or the least and the bound above, as arithmetic over the parameters of the problem), "
+        "`zeros`, `ones`, `arange`, or a number; random values come from the run's seed. Default: "
+        "`normal`, of integers `integers`, of an output none. An output with a fill is set "
         "to it before every launch, outside of the measurement.",
     )
     output: Annotated[bool, Strict()] = Field(

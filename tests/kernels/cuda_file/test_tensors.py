@@ -22,14 +22,14 @@ def description(**arguments):
     )
 
 
-def made(seed=0, **arguments):
-    return make_tensors(description(**arguments), {"n": 500, "dtype": "float16"}, CPU, seed)
+def made(dtype="float16", *, seed=0, **arguments):
+    return make_tensors(description(**arguments), {"n": 500, "dtype": dtype}, CPU, seed)
 
 
 @pytest.mark.parametrize("dtype", SIZES)
 def test_every_dtype_can_be_filled(dtype):
     for fill in (None, *FILLS, 0.5):
-        x = made(x={"dtype": dtype, "fill": fill, "shape": ["n"]})["x"]
+        x = made(dtype, x={"dtype": "dtype", "fill": fill, "shape": ["n"]})["x"]
         assert x.shape == (500,)
         assert str(x.dtype) == f"torch.{dtype}"
         assert x.element_size() == SIZES[dtype]
@@ -40,7 +40,7 @@ def test_fills_are_what_they_say():
         a={},
         b={"fill": {"normal": [3, 0.5]}},
         c={"fill": {"uniform": [-1, 1]}},
-        d={"fill": {"integers": [5, 7]}, "dtype": "int32"},
+        d={"fill": {"integers": [5, "n // 71"]}, "dtype": "int32"},
         e={"fill": "arange"},
         f={"dtype": "int64"},
         g={"fill": -2.5, "dtype": "dtype"},
@@ -59,7 +59,7 @@ def test_fills_are_what_they_say():
 
 
 def test_the_same_seed_gives_the_same_tensors():
-    first, again, other = (made(seed, x={}, y={}) for seed in (1, 1, 2))
+    first, again, other = (made(seed=seed, x={}, y={}) for seed in (1, 1, 2))
     assert torch.equal(first["x"], again["x"])
     assert torch.equal(first["y"], again["y"])
     assert not torch.equal(first["x"], other["x"])

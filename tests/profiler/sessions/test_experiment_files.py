@@ -129,6 +129,7 @@ def in_this_process(monkeypatch):
             "open('nowhere.yaml')\n",
             "(?s)mine.py:1: FileNotFoundError: .*Path.__file__.*that of the",
         ),
+        ("\nraise RuntimeError('no CUDA device')\n", "(?s)mine.py:2: .*needs a GPU belongs into"),
         ("import nowhere_at_all\n", "(?s)mine.py:1: ModuleNotFoundError: .*Install it in the"),
         (f"{HEAD}f = profiler.Experiment('two')\n", r"2 experiments in one file \(mine, two\)"),
         (f"{HEAD}\n@e.variant(bloc=3)\ndef f(x, block): ...\n", "mine.py:16: f takes no argument"),
