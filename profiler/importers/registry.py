@@ -292,8 +292,8 @@ IMPORTERS = (
     _refused_format(
         "a space to search in the format T1",
         _matches(_T1, '"TuningParameters"'),
-        "Search it: `simulate` and `search.space` of an experiment take it (docs/search.md); its "
-        "results, in the format T4, are imported.",
+        "`simulate` replays searches of it on its results (docs/search.md); these, in the format "
+        "T4, are imported.",
     ),
 )
 """Importers in the order in which they are tried: the first that recognises a file reads it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from profiler import cli
 from profiler.commands.importing import import_files
 from profiler.commands.output import dump
 from profiler.commands.requests import ImportRequest
@@ -487,6 +489,8 @@ def test_files_that_are_known_and_not_read_are_named(read, tool, content):
         read(content)
     assert "ncu --import" not in str(refused.value)
     assert refused.value.remedy
+    commands = {command.name for command in cli.app.registered_commands}
+    assert {*re.findall(r"`([^`]+)`", refused.value.remedy)} <= commands, "what is named exists"
 
 
 @pytest.mark.parametrize(
