@@ -215,11 +215,10 @@ def missed(search: SearchFindings) -> str:
             f"{never}, and none was drawn at random: how many of them are better is not known "
             "(the strategies random and portfolio draw some)."
         )
-    most = int(cover.better_share * cover.configurations)
     return (
         f"{never}. None of the {cover.random_draws} that were drawn at random is better than the "
-        f"best found: with {100 * CONFIDENCE:.0f} % confidence less than "
-        f"{100 * cover.better_share:.2g} % of all configurations ({most:,}) are better."
+        f"best found: with {100 * CONFIDENCE:.0f} % confidence at most {cover.most_better:,} of "
+        f"all configurations ({100 * cover.better_share:.2g} %) are better."
     )
 
 

@@ -198,6 +198,12 @@ class Coverage:
         """Number of configurations that were never tried."""
         return self.configurations - self.tried
 
+    @property
+    def most_better(self) -> int:
+        """With CONFIDENCE, the largest number of untried configurations that are better."""
+        share = 1.0 if self.better_share is None else self.better_share
+        return min(self.untried, math.floor(share * self.configurations + 1e-9))
+
 
 def coverage(record: SearchRecord) -> Coverage:
     """Coverage of a search: its tried configurations, and a bound by its random draws.

@@ -404,7 +404,10 @@ def test_random_draws_bound_what_was_missed():
     cover = coverage(record)
     assert (cover.tried, cover.random_draws) == (40, 20)
     assert cover.better_share == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert cover.most_better == int(0.139108 * len(VARIANTS)), "a share below it is as many or less"
     assert coverage(recorded(measured(tried[0], 0.0))).better_share is None
+    rest = recorded(*(measured(v, 0.0) for v in list(VARIANTS)[1:]), random_draws=tried[20:])
+    assert coverage(rest).most_better == 1, "which may be the best of all"
     everything = recorded(*(measured(v, 0.0) for v in VARIANTS), strategy="exhaustive")
     assert (coverage(everything).untried, coverage(everything).better_share) == (0, 0.0)
 

@@ -121,11 +121,11 @@ def _untried_words(findings: Findings) -> str:
     cover = findings.search.coverage if findings.search else None
     if cover is None or not cover.untried:
         return ""
-    if cover.better_share is None:
-        return f"{cover.untried:,} were never tried: how many are better is not known."
-    most = int(cover.better_share * cover.configurations)
+    most = cover.most_better
+    if most == cover.untried:
+        return f"Never tried: {cover.untried:,}; how many of them are better is not known."
     return (
-        f"Of the {cover.untried:,} never tried, fewer than {most:,} are better "
+        f"Of the {cover.untried:,} never tried, at most {most:,} are better "
         f"({100 * CONFIDENCE:.0f}\u202f% confidence)."
     )
 
