@@ -25,8 +25,8 @@ from profiler.commands.requests import CompareRequest, RunRequest, run_request
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.gates import Gate, parse_gate
 from profiler.machine.console import make_console
-from profiler.model import Verdict
-from profiler.notices import first_names
+from profiler.model import Verdict, slug
+from profiler.notices import counted, first_names
 from profiler.revisions.experiment import version_name, write_experiment
 from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.revisions.versions import (
@@ -86,14 +86,17 @@ def experiment_of(texts: Sequence[str]) -> Path | None:
 def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:
     from profiler.render.runs.page import render_comparison
 
-    name = "--".join(run.name for run in comparison.runs)
+    name = slug("--".join(run.name for run in comparison.runs))
     target = request.page or request.reports / "compare" / f"{name}.html"
     write_page(target, render_comparison(comparison))
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
 def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> ExitCode:
-    """GATE_TRIPPED where a cell trips the gate; stderr names the cell, or cells not judged."""
+    """GATE_TRIPPED where a cell trips the gate, else SOME_CELLS_FAILED where one failed since.
+
+    Cells are named on stderr, and how many were not judged.
+    """
     from profiler.findings.gates import not_judged, regressions, tripped_message
 
     if gate is None:
@@ -101,10 +104,19 @@ def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> Exit
     cells = comparison.judged
     slower = regressions(cells, gate)
     message = tripped_message(slower, gate) if len(slower) else not_judged(cells, gate)
-    if message:
-        errors = make_console(color, stderr=True)
-        errors.print(message, style="yellow", markup=False, soft_wrap=True)
-    return ExitCode.GATE_TRIPPED if len(slower) else ExitCode.COMPLETE
+    lost = [
+        cell
+        for cell, change in comparison.last.cells.items()
+        if change.outcomes[0].correct and change.outcomes[1].failed
+    ]
+    failed = f"--fail-on {gate}: {counted(len(lost), 'cell')} failed since: {first_names(lost)}."
+    errors = make_console(color, stderr=True)
+    for line in (message, failed if lost else ""):
+        if line:
+            errors.print(line, style="yellow", markup=False, soft_wrap=True)
+    if len(slower):
+        return ExitCode.GATE_TRIPPED
+    return ExitCode.SOME_CELLS_FAILED if lost else ExitCode.COMPLETE
 
 
 # ---- revisions, side by side in one session ------------------------------------------------------

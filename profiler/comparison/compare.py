@@ -233,7 +233,9 @@ def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> dict[
             for name in environments[0]
             if name not in UNSHOWN
         },
-        "spec": tuple(_spec_version(run, runs) for run in runs),
+        "overrides": tuple(" ".join(run.record.overrides) or "none" for run in runs),
+        "spec": _numbered([run.report.experiment.spec_text for run in runs]),
+        "variables": _numbered([run.record.variables for run in runs]),
         **_source_digests(runs, steps),
     }
     return {name: values for name, values in candidates.items() if len(set(map(str, values))) > 1}
@@ -256,10 +258,10 @@ def _short_digest(digest: str | None) -> str:
     return "no such file" if digest is None else digest[:_DIGEST_DIGITS]
 
 
-def _spec_version(run: ComparedRun, runs: Sequence[ComparedRun]) -> str:
-    """Version of the experiment file in a run: distinct texts are numbered as they appear."""
-    texts = list(dict.fromkeys(any_run.report.experiment.spec_text for any_run in runs))
-    return f"version {texts.index(run.report.experiment.spec_text) + 1}"
+def _numbered(texts: Sequence[str | None]) -> Values:
+    """Version of each text: distinct ones are numbered as they appear; empty if one is missing."""
+    distinct = list(dict.fromkeys(texts))
+    return () if None in texts else tuple(f"version {distinct.index(t) + 1}" for t in texts)
 
 
 def _notices(

@@ -114,6 +114,7 @@ def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> 
     report = assemble(run, loaded, plan)
     external = isinstance(loaded.experiment.workload, CommandWorkload)
     private = private_texts(run.path)
+    overrides = tuple(without_private(text, private) for text in record.overrides)
     texts = {
         without_private(file, private): without_private(text, private)
         for file, text in run.source_texts().items()
@@ -121,7 +122,7 @@ def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> 
     return ComparedRun(
         name=safe(name),
         report=report,
-        record=safe_values(record),
+        record=safe_values(replace(record, overrides=overrides)),
         external=external,
         source_texts=safe_values(texts),
     )

@@ -128,6 +128,8 @@ class RunRecord:
     opened: Mapping[str, str] = field(default_factory=dict)
     """File that sessions opened (`profiler.runner.protocol.OPENED`) → digest of its content at the
     end of the last execution: what an attempt measured with another content is not used."""
+    variables: str | None = None
+    """Digest of the environment variables in keys; None for runs of versions without it."""
     sources: Sources | None = None
     """None for runs of versions that did not record sources."""
     number: int = 0

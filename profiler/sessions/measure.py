@@ -41,7 +41,7 @@ from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
-from profiler.sessions.sources import edited_files, opened_now
+from profiler.sessions.sources import edited_files, hash_text, opened_now, variables_now
 from profiler.sessions.templates import NSYS, Templates, timeline_settings
 
 LOCK_TIMEOUT_S = 3600.0
@@ -391,6 +391,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         timelines=_recorded_settings(request, earlier),
         number=earlier.number if earlier else next_number(request.out, name),
         opened=opened_now(request.loaded, run.attempts()),
+        variables=hash_text(repr(variables_now(request.loaded.experiment, request.loaded.base))),
     )
 
 

@@ -176,7 +176,9 @@ PROGRAM_WORDS: Mapping[Program, str] = {
 FIELD_WORDS: Mapping[str, str] = {
     "experiment": "Experiment",
     "baseline": "Baseline",
+    "overrides": "Settings by --set",
     "spec": "Experiment file",
+    "variables": "Environment variables",
     "git_dirty": "Uncommitted changes",
     **{
         field: f"{heading} ({unit})" if unit else heading

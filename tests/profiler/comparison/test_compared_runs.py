@@ -10,12 +10,14 @@ from run_pairs import Pair
 from scaled_runs import TIME, change_json
 
 from profiler.analyse.between_runs import BetweenRunsReason
+from profiler.commands.compare import show_comparison
 from profiler.commands.output import dump
+from profiler.commands.requests import CompareRequest
 from profiler.comparison.compare import compare
 from profiler.comparison.document import ComparisonDocument, comparison_document
 from profiler.comparison.programs import Program
 from profiler.comparison.runs import find_runs, read_runs
-from profiler.errors import UsageError
+from profiler.errors import ExitCode, UsageError
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.page import cards, render_comparison, sentences
@@ -476,6 +478,19 @@ def test_another_chip_of_the_same_model_is_said_and_compared(pair):
     assert found.last.cells["slow..large"].verdict == Verdict.SLOWER
 
 
+def test_settings_and_variables_that_differ_are_said(pair):
+    """Nothing differed, "as far as it was recorded", beside runs with other inputs."""
+    newer = pair.copy()
+    change_json(pair.older / "run.json", variables="1")
+    change_json(newer / "run.json", variables="2", overrides=["margin_pct=2"])
+    assert pair.compare(newer).differences == {
+        "overrides": ("none", "margin_pct=2"),
+        "variables": ("version 1", "version 2"),
+    }
+    change_json(newer / "run.json", variables=None, overrides=[])
+    assert not pair.compare(newer).differences, "variables were not recorded"
+
+
 def test_durations_of_different_collectors_have_no_verdict(pair):
     newer = pair.copy()
     (attempt,) = newer.glob("raw/ncu-timing.*")
@@ -502,8 +517,8 @@ def test_few_blocks_have_no_verdict(pair):
     assert (row.judgement.blocks_older, row.judgement.blocks_newer) == (8, 5)
 
 
-def test_a_wrong_cell_is_not_compared(pair):
-    newer = pair.copy({"slow..": 1.5})
+def test_a_wrong_cell_is_not_compared_and_fails_a_gate(pair, capsys):
+    newer = pair.copy({"slow..": 1.5}).rename(pair.older.with_name("n" * 240))
     journal = next(newer.glob("raw/ncu-timing.*")) / "journal.jsonl"
     wrong = {"event": "failed", "cell": "slow..large", "phase": "check", "outcome": "wrong_result"}
     with journal.open("a") as stream:
@@ -511,6 +526,12 @@ def test_a_wrong_cell_is_not_compared(pair):
     row = pair.compare(newer).last.cells["slow..large"]
     assert row.verdict == Verdict.NO_DATA
     assert row.outcomes == ("measured", "wrong_result")
+    request = CompareRequest(
+        [str(pair.older), str(newer)], fail_on="regression:60", reports=pair.folder
+    )
+    assert show_comparison(request) is ExitCode.SOME_CELLS_FAILED
+    assert "--fail-on regression:60%: 1 cell failed since: slow..large." in capsys.readouterr().err
+    assert len([*pair.folder.glob("compare/*.html")]) == 1, "its name is not too long"
 
 
 # ---- the baseline twice in a block ----
