@@ -37,8 +37,8 @@ _MOST_WORDS = 300
 """Most characters of an error that are passed on."""
 _PLACES = ("HOME", "TMPDIR", "XDG_CACHE_HOME")
 
-Scheduling = tuple[int, frozenset[int]] | None
-"""Priority and cores of a process; None for a process that has ended."""
+Scheduling = tuple[int, frozenset[int], int, int] | None
+"""Priority, cores, policy and real-time priority of a process; None where it has ended."""
 
 
 class Party:
@@ -217,8 +217,9 @@ class Party:
             for pid, before in self._before.items()
             if before is not None and _scheduling(pid) not in (None, before)
         ]
-        for pid, (priority, cores) in changed:
+        for pid, (priority, cores, policy, real_time) in changed:
             with suppress(OSError):
+                os.sched_setscheduler(pid, policy, os.sched_param(real_time))
                 os.setpriority(os.PRIO_PROCESS, pid, priority)
                 os.sched_setaffinity(pid, cores)
         if changed:
@@ -253,7 +254,9 @@ def _readable_paths(file: Path, hidden: Path) -> list[str]:
 
 def _scheduling(pid: int) -> Scheduling:
     with suppress(OSError):
-        return os.getpriority(os.PRIO_PROCESS, pid), frozenset(os.sched_getaffinity(pid))
+        policy, real_time = os.sched_getscheduler(pid), os.sched_getparam(pid).sched_priority
+        priority = os.getpriority(os.PRIO_PROCESS, pid)
+        return priority, frozenset(os.sched_getaffinity(pid)), policy, real_time
     return None
 
 

@@ -26,6 +26,7 @@ from profiler.runner.import_path import import_file
 from profiler.runner.referee.confine import landlock_version
 from profiler.runner.referee.exchange import SharedMemory, as_message, of_message, places_for
 from profiler.runner.referee.workload import RefereedWorkload
+from profiler.runner.seal import ImplausibleError
 
 FOLDER = Path(__file__).parents[2] / "benchmarks/referee"
 sys.path.append(str(FOLDER))
@@ -150,6 +151,13 @@ def crashes(x):
     os.abort()
 
 
+def yields(x, scale):
+    import os
+
+    os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))
+    return x.sum(0) * scale
+
+
 def less_exact(x, scale):
     return (x.bfloat16() * scale).sum(0).float()
 """
@@ -214,6 +222,13 @@ def test_a_crash_costs_one_function_of_a_file_and_its_next_process_sees_nothing_
     honest.restore()
     honest()
     assert honest.judge().max_abs < 1e-4
+
+
+def test_a_candidate_that_changes_how_the_judge_is_scheduled_is_refused(refereed):
+    policy = os.sched_getscheduler(0)
+    with pytest.raises(ImplausibleError, match="changed priorities or cores"):
+        play(refereed, "yields", times=1)
+    assert os.sched_getscheduler(0) == policy
 
 
 @pytest.mark.parametrize(
