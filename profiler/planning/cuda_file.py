@@ -398,7 +398,6 @@ class _Checks:
             if tensor.scratch:  # its sizes may be parameters of variants
                 continue
             place = self._place(tensor)
-            self._each_problem((*place, "shape"), tensor.shape_of)
             self._each_problem((*place, "dtype"), tensor.dtype_of)
             self._each_problem((*place, "shape"), partial(_require_memory, tensor))
             self._each_problem((*place, "fill"), tensor.fill_of)

@@ -223,7 +223,7 @@ def document_of(path: Path, description: Mapping[str, Any], name: str | None = N
             ]
         },
         **_problems(description["problems"]),
-        **_baseline(description["baseline"]),
+        **({"baseline": description["baseline"]} if description["baseline"] is not None else {}),
         **description["fields"],
     }
     text = f"# Made from the functions of {path.name}.\n{as_yaml(data)}"
@@ -250,10 +250,6 @@ def _problems(problems: Any) -> dict[str, Any]:
 def _item(problem: Any) -> Any:
     """Item of a list of problems: all keys are parameters, also a key called `name`."""
     return {"params": problem} if isinstance(problem, dict) else problem
-
-
-def _baseline(name: str | None) -> dict[str, Any]:
-    return {} if name is None else {"baseline": name}
 
 
 def _lines(description: Mapping[str, Any]) -> dict[FieldPath, int]:

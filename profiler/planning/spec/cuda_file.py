@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -398,34 +399,27 @@ def with_joined_lists(variants: object) -> object:
     """Data of `variants` with each list of sizes or arguments as one text: `[32, 8]` as `32, 8`."""
     if not isinstance(variants, Mapping):
         return variants
-    joined_variants = dict(variants)
-    if isinstance(joined_variants.get("list"), list):
-        joined_variants["list"] = [_joined_in_item(item) for item in joined_variants["list"]]
-    if isinstance(joined_variants.get("matrix"), Mapping):
-        joined_variants["matrix"] = _joined_in_grid(joined_variants["matrix"])
-    elif isinstance(joined_variants.get("matrix"), list):
-        joined_variants["matrix"] = [_joined_in_grid(grid) for grid in joined_variants["matrix"]]
-    return joined_variants
-
-
-def _joined_in_item(item: object) -> object:
-    if not isinstance(item, Mapping):
-        return item
-    if isinstance(item.get("params"), Mapping):
-        return {**item, "params": _joined_in_item(item["params"])}
-    return {key: _text(value) if key in _LISTS else value for key, value in item.items()}
-
-
-def _joined_in_grid(grid: object) -> object:
-    if not isinstance(grid, Mapping):
-        return grid
-    return {
-        key: [_text(item) for item in value] if key in _LISTS and isinstance(value, list) else value
-        for key, value in grid.items()
+    joined = {
+        key: _joined(variants[key], text_of)
+        for key, text_of in (("list", _text), ("matrix", _texts))
+        if key in variants
     }
+    return {**variants, **joined}
 
 
-_LISTS = ("grid", "block", "arguments")
+def _joined(data: object, text_of: Callable[[object], object]) -> object:
+    """Variants or grids, with `text_of` the lists that are settings of a launch."""
+    if isinstance(data, list):
+        return [_joined(item, text_of) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    of_params = partial(_joined, text_of=text_of)
+    changed = {"params": of_params, **dict.fromkeys(("grid", "block", "arguments"), text_of)}
+    return {key: changed[key](value) if key in changed else value for key, value in data.items()}
+
+
+def _texts(values: object) -> object:
+    return [_text(value) for value in values] if isinstance(values, list) else values
 
 
 def _text(sizes: object) -> object:
