@@ -414,7 +414,7 @@ def test_what_yaml_would_misread(complaints, text, line):
         (
             "name: x\nworkload: {command: ./a}\ncollect: {collectors: timer}\n" + VARIANTS,
             "spec.yaml:1: collect.collectors: an external command is measured by ncu or nsys; "
-            "a timer needs a workload in Python",
+            "a timer (--timer, --fast) needs a workload in Python",
         ),
         (
             "name: x\nworkload: {command: ./a}\ncollect: {replay_mode: range}\n" + VARIANTS,

@@ -123,9 +123,9 @@ def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:
 def _may_point_to(pointee: str, kind: str) -> bool:
     """Whether a kernel may read elements of a kind through a pointer.
 
-    Unsigned numbers of the same size often stand for bits of whatever they are.
+    Unsigned numbers often stand for bits of whatever they are, of several elements too.
     """
-    if pointee in ("?", kind):
+    if pointee in ("?", kind) or (pointee[0] == "u" and pointee[1:] > kind[1:]):
         return True
     return pointee[1:] == kind[1:] and (pointee[0] == "u" or pointee[0] + kind[0] in ("iu", "pi"))
 

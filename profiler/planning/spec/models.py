@@ -428,6 +428,6 @@ class Experiment(SpecModel):
             names = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
             raise wrong(
                 f"collect.collectors: an external command is measured by {' or '.join(names)}; "
-                "a timer needs a workload in Python"
+                "a timer (--timer, --fast) needs a workload in Python"
             )
         return self

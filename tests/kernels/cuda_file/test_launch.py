@@ -328,6 +328,7 @@ def test_an_argument_that_does_not_fit_is_named(parameter, value, message):
     ("parameter", "value"),
     [
         ("*?", F4),
+        ("*u4", F4.half()),
         ("*f4", F4),
         ("f4", 3),
         ("u8", 2**64 - 1),
@@ -425,6 +426,7 @@ def test_a_tensor_that_fits_compiles():
         "const __half* __restrict__": "float16",
         "unsigned short*": "bfloat16",
         "signed char*": "uint8",
+        "const unsigned*": "int8",
         "Pair*": "float16",
         "void*": "float64",
         "float**": "int64",

@@ -221,9 +221,10 @@ Result at_launch(const std::tuple<Kernels...>& kernels, int launch, Use use) {
 
 // Whether a kernel may read elements of a kind by a pointer to another.
 //
-// Unsigned numbers of the same size often stand for bits of whatever they are.
+// Unsigned numbers often stand for bits of whatever they are, of several elements too.
 constexpr bool may_point_to(Kind pointee, Kind elements) {
   if (pointee.letter == '?') return true;
+  if (pointee.letter == 'u' && pointee.bytes > elements.bytes) return true;
   if (pointee.bytes != elements.bytes) return false;
   return pointee.letter == elements.letter || pointee.letter == 'u' ||
          (pointee.letter == 'i' && elements.letter == 'u') ||
