@@ -413,9 +413,9 @@ def _joined(data: object, text_of: Callable[[object], object]) -> object:
         return [_joined(item, text_of) for item in data]
     if not isinstance(data, Mapping):
         return data
-    of_params = partial(_joined, text_of=text_of)
-    changed = {"params": of_params, **dict.fromkeys(("grid", "block", "arguments"), text_of)}
-    return {key: changed[key](value) if key in changed else value for key, value in data.items()}
+    settings = dict.fromkeys(("grid", "block", "arguments"), text_of)
+    changes = {**settings, "params": partial(_joined, text_of=text_of)}
+    return {key: changes[key](value) if key in changes else value for key, value in data.items()}
 
 
 def _texts(values: object) -> object:
