@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -413,9 +412,13 @@ def _joined(data: object, text_of: Callable[[object], object]) -> object:
         return [_joined(item, text_of) for item in data]
     if not isinstance(data, Mapping):
         return data
-    settings = dict.fromkeys(("grid", "block", "arguments"), text_of)
-    changes = {**settings, "params": partial(_joined, text_of=text_of)}
-    return {key: changes[key](value) if key in changes else value for key, value in data.items()}
+    changed = {key: text_of(value) for key, value in data.items() if key in _LISTS}
+    if "params" in data:
+        changed["params"] = _joined(data["params"], text_of)
+    return {**data, **changed}
+
+
+_LISTS = ("grid", "block", "arguments")
 
 
 def _texts(values: object) -> object:
