@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.outside_text import safe
 
 _SHORT = 10
 """Digits of a commit in names; git's own abbreviation may grow with the repository."""
-_FORMAT = "%H%x00%cs%x00%s"
+_DESCRIBE = ("show", "--no-patch", "--no-show-signature", "--format=%H%x00%cs%x00%s")
 WORKING_TREE = "."
 """Revision that stands for the working tree's tracked files, edited or not."""
 
@@ -152,8 +153,10 @@ class Repository:
     def _described_commits(self, hashes: Sequence[str]) -> tuple[Commit, ...]:
         if not hashes:
             return ()
-        lines = _git(self.root, "show", "--no-patch", f"--format={_FORMAT}", *hashes).splitlines()
-        return tuple(Commit(*line.split("\0")) for line in lines)
+        described = _git(self.root, *_DESCRIBE, *hashes)
+        # Subjects may hold what ends a line elsewhere, and control characters.
+        lines = described.removesuffix("\n").split("\n")
+        return tuple(Commit(*map(safe, line.split("\0"))) for line in lines)
 
 
 def _git(
@@ -162,7 +165,7 @@ def _git(
     """Output of git; EnvironmentUnusable where git is missing, or fails and `check` is set."""
     try:
         completed = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
+            ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             env=environment,

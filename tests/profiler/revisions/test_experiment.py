@@ -1,5 +1,6 @@
 """One experiment of several revisions, as it is written from real repositories."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -202,3 +203,21 @@ def test_a_repository_is_left_as_it_is(history):
     )
     assert listed.stdout.decode().splitlines() == [" M sums.cu", "?? trees/"]
     assert repository.merge_base("HEAD", edited.hash) == repository.commit("HEAD")
+
+
+def test_any_subject_and_name_and_signed_commits_are_read(history, tmp_path):
+    key, keygen = tmp_path / "key", shutil.which("ssh-keygen")
+    if keygen is not None:
+        subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    for name, value in (("gpg.format", "ssh"), ("user.signingkey", key), ("log.showSignature", 1)):
+        history.git("config", name, str(value))
+    history.commit(CUDA)
+    (history.folder / "gr\u00f6\u00dfe.cu").touch()
+    history.git("add", ".")
+    history.git(
+        "commit", "--quiet", *(["-S"] if keygen else []), "--message", "a\x0cb\x1b[31m\u2028c"
+    )
+    repository = Repository.of(history.folder)
+    older, newer = map(repository.commit, ("HEAD~1", "HEAD"))
+    assert "\x1b" not in newer.subject
+    assert repository.changed_files(older, newer) == ("gr\u00f6\u00dfe.cu",)
