@@ -30,6 +30,7 @@ from profiler.sessions.progress import ProgressReporter
 AXES = (*VERSION_FIELDS, "card")
 _ENVIRONMENT = re.compile(r"([\w.+-]+)=([^,]+)")
 _SWITCHES = ("timer", "fast", "quiet")
+_OPEN = (Verdict.UNCLEAR, Verdict.NO_DATA)
 _TO = " \N{RIGHTWARDS ARROW} "
 
 
@@ -63,7 +64,7 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
                 reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
     verdicts = [change.verdict for step in comparison.steps for change in step.cells.values()]
     refused = any(step.refused is not None for step in comparison.steps)
-    is_open = refused or Verdict.UNCLEAR in verdicts
+    is_open = refused or not {*_OPEN}.isdisjoint(verdicts)
     return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 
@@ -114,8 +115,8 @@ def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> I
         return
     judged = [change for change in step.all.ranked if not change.is_control]
     moved_cells = [change for change in judged if change.decided]
-    unclear_count = sum(change.verdict is Verdict.UNCLEAR for change in judged)
-    open_words = f", {unclear_count} {Verdict.UNCLEAR.word}" if unclear_count else ""
+    counts = {word: sum(change.verdict is word for change in judged) for word in _OPEN}
+    open_words = "".join(f", {count} {word.word}" for word, count in counts.items() if count)
     yield f"{step_text}: {len(moved_cells)} of {len(judged)} cells moved{open_words}."
     for change in moved_cells:
         interval = f"[{change.ratio_low:.3f}, {change.ratio_high:.3f}]"

@@ -1,5 +1,6 @@
 """`profiler bisect driver SPEC`: recorded runs that differ by something else than the sources."""
 
+import json
 import re
 import shutil
 import sys
@@ -75,13 +76,23 @@ def test_environments_are_named_with_their_interpreters():
 def test_each_environment_is_measured_by_its_interpreter_and_all_are_compared(asked, monkeypatch):
     def copied(python, arguments):
         out = Path(arguments[arguments.index("--out") + 1])
-        (run,) = Path.cwd().glob(f"**/sums/{python.name}")
+        (run,) = Path.cwd().glob(f"place/reports/sums/{python.name}")
         shutil.copytree(run, out / "sums" / run.name)
 
     monkeypatch.setattr(axes, "run_in_environment", copied)
-    _, text = asked("old=/x/copy-1,new=/y/copy-2")
+    code, text = asked("old=/x/copy-1,new=/y/copy-2")
     assert text.startswith("old \u2192 new: 0 of 12 cells moved.")
     assert "Any of these may be it: driver 590.9" in text
+    assert code is ExitCode.COMPLETE
+    for journal in Path.cwd().glob("place/reports/sums/copy-2/raw/*/journal.jsonl"):
+        failed = {"event": "failed", "cell": "odd..large", "phase": "check", "time": 9.0}
+        with journal.open("a") as stream:
+            stream.write(
+                json.dumps({**failed, "outcome": "raised", "cause": "no such call"}) + "\n"
+            )
+    code, text = asked("older=/x/copy-1,newer=/y/copy-2")
+    assert text.startswith("older \u2192 newer: 0 of 12 cells moved, 1 NO DATA.")
+    assert code is ExitCode.SOME_CELLS_FAILED
 
 
 def test_what_an_environment_cannot_do_is_said(tmp_path):
