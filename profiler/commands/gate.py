@@ -61,8 +61,9 @@ def _base(repository: Repository, request: GateRequest, environment: Mapping[str
     if request.base is not None:
         return repository.commit(request.base).hash
     targets = [environment.get(name) for name in ("GITHUB_BASE_REF", _GITLAB_TARGET)]
+    branches = tuple(f"origin/{target}" for target in targets if target) or _BASES
     head = repository.commit(request.head).hash
-    for target in (*(f"origin/{target}" for target in targets if target), *_BASES):
+    for target in branches:
         try:
             base: str = repository.merge_base(target, head).hash
         except UsageError:
@@ -70,7 +71,7 @@ def _base(repository: Repository, request: GateRequest, environment: Mapping[str
         if base != head:
             return base
     raise UsageError(
-        f"{request.head}: there is no branch that it was made from, or it is that branch",
+        f"{request.head}: has no older commit in common with {' or '.join(branches)}",
         remedy="Name what to measure against with --base, such as HEAD~1; in CI fetch the history.",
     )
 

@@ -137,7 +137,11 @@ def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_com
     assert words in capsys.readouterr().out
 
 
-def test_without_another_branch_the_base_has_to_be_named(gated, repository):
+def test_without_another_branch_the_base_has_to_be_named(gated, repository, monkeypatch):
+    monkeypatch.setenv("GITHUB_BASE_REF", "release")
+    with pytest.raises(UsageError, match="no older commit in common with origin/release"):
+        gated(pair(Verdict.SAME))
+    monkeypatch.delenv("GITHUB_BASE_REF")
     with pytest.raises(UsageError, match="with --base, such as HEAD~1"):
         gated(pair(Verdict.SAME), head="main")
     assert gated(pair(Verdict.SAME), head="topic", base="topic~1")[0] is ExitCode.COMPLETE
