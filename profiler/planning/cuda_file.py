@@ -361,7 +361,7 @@ class _Checks:
             if "torch" in variant.params:
                 path = self._field(variant, "torch")
                 if "kernel" in variant.params:
-                    raise self._error(
+                    raise self.loaded.error(
                         path, f"variant '{variant.name}' has a kernel, too; take one of the two"
                     )
                 self._check_expression(str(variant.params["torch"]), variant.params, path)
@@ -375,9 +375,11 @@ class _Checks:
         for name in sorted(tensors & parameter_names):
             tensor = self.description.tensor(name)
             assert tensor is not None  # noqa: S101 - its name is one of a tensor
-            raise self._error(self._place(tensor), "a parameter has this name, too; rename one")
+            raise self.loaded.error(
+                self._place(tensor), "a parameter has this name, too; rename one"
+            )
         if not any(tensor.output for tensor in self.description.tensors):
-            raise self._error(
+            raise self.loaded.error(
                 ("workload", "arguments"), "no tensor is an output: say `output: true` of one"
             )
 
@@ -389,7 +391,7 @@ class _Checks:
             names = self._value(path, partial(placeholders, str(value)), f"macro {macro}")
             for name in names:
                 if name not in parameter_names:
-                    raise self._error(
+                    raise self.loaded.error(
                         path, f"no variant has a parameter: {unknown_name(name, parameter_names)}"
                     )
 
@@ -427,7 +429,7 @@ class _Checks:
         try:
             return value()
         except ExpressionError as error:
-            raise self._error(field, f"{error} ({where})") from error
+            raise self.loaded.error(field, f"{error} ({where})") from error
 
     def _check_expression(self, text: str, params: Params, field: FieldPath) -> None:
         if split_function(text) is not None:
@@ -436,7 +438,7 @@ class _Checks:
         outputs = sum(tensor.output for tensor in self.description.tensors)
         # A function such as topk gives several results without a comma.
         if isinstance(syntax.root, ast.Tuple) and len(syntax.root.elts) != outputs:
-            raise self._error(
+            raise self.loaded.error(
                 field,
                 f"gives {len(syntax.root.elts)} results; arguments that are outputs: {outputs}",
             )
@@ -444,7 +446,7 @@ class _Checks:
             readable = self._readable({**params, **problem.params})
             for name in sorted(syntax.names):
                 if name not in readable:
-                    raise self._error(field, unknown_name(name, readable))
+                    raise self.loaded.error(field, unknown_name(name, readable))
 
     def _readable(self, values: Params) -> Mapping[str, Any]:
         """Names that an expression may use: parameters, inputs, and scalars with values."""
@@ -513,9 +515,6 @@ class _Checks:
             self._field(variant, "launches") if of_variant else ("workload", "launches")
         )
         return (*launches_field, number, name)
-
-    def _error(self, field: FieldPath, message: str) -> Exception:
-        return self.loaded.error(field, message)
 
 
 def _amount(amount: Arithmetic, values: Params) -> int | float:

@@ -244,12 +244,9 @@ def _problems(problems: Any) -> dict[str, Any]:
         return {}
     if isinstance(problems, dict):
         return {"problems": {"matrix": problems}}
-    return {"problems": {"list": [_item(problem) for problem in problems]}}
-
-
-def _item(problem: Any) -> Any:
-    """Item of a list of problems: all keys are parameters, also a key called `name`."""
-    return {"params": problem} if isinstance(problem, dict) else problem
+    # All keys of a mapping are parameters, also a key called `name`.
+    items = [{"params": problem} if isinstance(problem, dict) else problem for problem in problems]
+    return {"problems": {"list": items}}
 
 
 def _lines(description: Mapping[str, Any]) -> dict[FieldPath, int]:

@@ -346,7 +346,9 @@ class CudaFile:
 def read_description(document: Mapping[str, Any]) -> CudaFile:
     """Description from its JSON form; raises ExpressionError for invalid arithmetic."""
     arguments = document["arguments"]
-    structs = {n: a["struct"] for n, a in arguments.items() if _is_struct(a)}
+    structs = {
+        n: a["struct"] for n, a in arguments.items() if isinstance(a, Mapping) and "struct" in a
+    }
     described = {n: a for n, a in arguments.items() if n not in structs}
     # Tensors may be described where a struct first has them.
     described |= {
@@ -433,10 +435,6 @@ def _launches(text: Value) -> list[dict[str, Value]]:
             f"launches: {text!r} is no list of launches; they stand beside a variant of "
             "`variants.list`, or in `workload`"
         ) from None
-
-
-def _is_struct(argument: Any) -> bool:
-    return isinstance(argument, Mapping) and "struct" in argument
 
 
 def _fields(name: str, fields: Mapping[str, Any]) -> dict[str, str]:

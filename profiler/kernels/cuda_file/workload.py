@@ -370,10 +370,7 @@ def _drawing_dtype(dtype: torch.dtype, fill: Fill) -> torch.dtype:
 def _arange(
     shape: tuple[int, ...], _fill: Fill, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.arange(count, device=device).reshape(shape).to(dtype)
+    return torch.arange(math.prod(shape), device=device).reshape(shape).to(dtype)
 
 
 def _constant(
