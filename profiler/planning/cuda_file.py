@@ -537,11 +537,15 @@ def _without_overrides(values: Params) -> Params:
 
 def _scalars(description: CudaFile, values: Params) -> list[int | float]:
     numbers = _without_overrides(values)
-    return [
-        description.scalar(argument).number(numbers)
-        for argument in description.leaves(values)
-        if description.tensor(argument) is None
+    tensors = {tensor.name for tensor in description.tensors}
+    scalars = [
+        description.scalar(name) for name in description.leaves(values) if name not in tensors
     ]
+    for name in sorted({name for scalar in scalars for name in scalar.names} - numbers.keys()):
+        raise ExpressionError(
+            unknown_name(name, dict.fromkeys([*tensors, *description.structs, *numbers]))
+        )
+    return [scalar.number(numbers) for scalar in scalars]
 
 
 def _require_memory(tensor: TensorArgument, values: Params) -> None:

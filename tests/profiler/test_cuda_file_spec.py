@@ -306,7 +306,8 @@ def test_a_variant_of_several_launches_is_called_by_their_kernels(planned):
     ("old", "new", "line"),
     [
         ("[x, part, n]", "[x, part, m]", "12: workload.launches[0].arguments: there is no 'm'"),
-        ('"x, part, 2"', '"x, part, q"', "21: variants.list[2].launches[0].arguments: there is no"),
+        ('"x, part, 2"', '"x, prt, 2"', "21: variants.list[2].launches[0].arguments: there is no"),
+        ('"x, part, 2"', '"x, prt, 2"', "there is no 'prt'; did you mean 'part'?"),
         (
             "kernel: alone, block: 8",
             'kernel: alone, block: 8, arguments: "x, {shape: [n]}"',
