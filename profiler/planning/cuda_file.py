@@ -403,8 +403,6 @@ class _Checks:
             self._each_problem((*place, "dtype"), tensor.dtype_of)
             self._each_problem((*place, "shape"), partial(_require_memory, tensor))
             self._each_problem((*place, "fill"), tensor.fill_of)
-            if tensor.fill is not None and tensor.fill.kind in ("normal", "uniform"):
-                self._each_problem((*place, "fill"), partial(_require_floating, tensor))
         for name, amount in (
             ("flops", self.description.flops),
             ("bytes", self.description.bytes),
@@ -561,10 +559,3 @@ def _require_memory(tensor: TensorArgument, values: Params) -> None:
 
 def _bytes_of(tensor: TensorArgument, values: Params) -> int:
     return math.prod(tensor.shape_of(values)) * SIZES[tensor.dtype_of(values)]
-
-
-def _require_floating(tensor: TensorArgument, values: Params) -> None:
-    """Raise ExpressionError for a tensor of whole numbers that is filled with random reals."""
-    dtype = tensor.dtype_of(values)
-    if "float" not in dtype:
-        raise ExpressionError(f"{dtype} has no random reals; say `integers`")

@@ -130,12 +130,16 @@ class TensorArgument:
         return str(dtype)
 
     def fill_of(self, values: Params) -> Fill | None:
-        """Fill at a problem; raises ExpressionError for numbers that no random values have."""
-        if self.fill is None or self.fill.kind != "default":
-            return self.fill and self.fill.at(values)
+        """Fill at a problem; raises ExpressionError for values that no random ones have."""
+        if self.fill is None:
+            return None
         dtype = self.dtype_of(values)
-        kind = "normal" if "float" in dtype else "integers"
-        return Fill(kind, (0, 2) if dtype == "bool" else FILLS[kind])
+        if self.fill.kind == "default":
+            kind = "normal" if "float" in dtype else "integers"
+            return Fill(kind, (0, 2) if dtype == "bool" else FILLS[kind])
+        if self.fill.kind in ("normal", "uniform") and "float" not in dtype:
+            raise ExpressionError(f"{dtype} has no random reals; say `integers`")
+        return self.fill.at(values)
 
     def shape_of(self, values: Params) -> tuple[int, ...]:
         """Sizes; raises ExpressionError for a size below 1 or without a value."""

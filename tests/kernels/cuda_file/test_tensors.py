@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from profiler.kernels.arithmetic import SIZES
+from profiler.kernels.arithmetic import SIZES, ExpressionError
 from profiler.kernels.cuda_file.description import FILLS, read_description
 from profiler.kernels.cuda_file.workload import filled_name, make_tensors, readable
 
@@ -28,7 +28,12 @@ def made(dtype="float16", *, seed=0, **arguments):
 
 @pytest.mark.parametrize("dtype", SIZES)
 def test_every_dtype_can_be_filled(dtype):
+    reals = ["normal", "uniform"]
     for fill in (None, *FILLS, 0.5):
+        if fill in reals and "float" not in dtype:
+            with pytest.raises(ExpressionError, match=f"{dtype} has no random reals"):
+                made(dtype, x={"dtype": "dtype", "fill": fill})
+            continue
         x = made(dtype, x={"dtype": "dtype", "fill": fill, "shape": ["n"]})["x"]
         assert x.shape == (500,)
         assert str(x.dtype) == f"torch.{dtype}"
