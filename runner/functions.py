@@ -421,11 +421,12 @@ class FunctionLaunch:
     def _refuse_inputs(self, result: Any) -> None:
         """Raise where a result lies in the memory of an input: the check could not poison it."""
         storages = set(map(memory_address, self._inputs.inputs())) - {0}  # 0: no elements
-        for value in leaves(result):
+        for number, value in enumerate(leaves(result)):
             if is_array(value) and memory_address(as_tensor(value)) in storages:
                 raise TypeError(
-                    f"{self._name} returns memory of an input: allocate what it writes into with "
-                    "@….outputs, or mark it in_place=True where it writes its inputs"
+                    f"{self._name} returns memory of an input as output {number}: leave out what "
+                    "it only passes on, allocate what it writes into with @….outputs, or mark it "
+                    "in_place=True where it writes its inputs"
                 )
 
 

@@ -22,7 +22,7 @@ import torch
 
 from profiler.runner import protocol
 from profiler.runner.checks import check
-from profiler.runner.checks.check import WrongResultError
+from profiler.runner.checks.check import OverrunError, WrongResultError
 from profiler.runner.checks.renewal import NotRenewableError
 from profiler.runner.device import Device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
@@ -148,7 +148,10 @@ class PhaseFailedError(Exception):
 
 
 class ContextLostError(Exception):
-    """The device refuses all further work of this process; the journal names the failing cell."""
+    """No other cell can be measured in this process; the journal names the failing cell.
+
+    The device refuses all further work, or a launch has overwritten what others read.
+    """
 
 
 _SET_UP = frozenset({protocol.INPUTS, protocol.PREPARE, protocol.WARMUP})
@@ -229,7 +232,7 @@ class Phases:
     def _fail_cells(
         self, error: BaseException, cells: Sequence[JobCell], place: dict[str, Any]
     ) -> None:
-        """Journal the failure of cells; ContextLostError where the device is lost with them."""
+        """Journal the failure of cells; ContextLostError where the process is lost with them."""
         failure, is_lost = self.diagnose(error)
         with suppress(OSError):  # a failed write to stderr ends no session
             if not isinstance(error, WrongResultError | ImplausibleError):
@@ -251,7 +254,7 @@ class Phases:
                 cause=failure.cause,
                 **extra,
             )
-        if is_lost:
+        if is_lost or isinstance(error, OverrunError):
             raise ContextLostError(failure.cause) from None
 
     def diagnose(self, error: BaseException) -> tuple[Failure, bool]:

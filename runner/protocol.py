@@ -45,7 +45,8 @@ HOST_ERRNOS = frozenset(
 """Disk, open files, memory, processes, mounted disks: what a machine may have less of today than
 tomorrow."""
 EXIT_CONTEXT_LOST = 75
-"""The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
+"""The runner left on purpose because the CUDA context is unusable, or memory of other cells may be
+overwritten; the journal says which cell did it."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 

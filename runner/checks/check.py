@@ -107,6 +107,10 @@ class WrongResultError(Exception):
         self.errors = errors
 
 
+class OverrunError(WrongResultError):
+    """A launch wrote behind an output, perhaps into the inputs or the right result of others."""
+
+
 def as_tensors(value: Any, subject: str) -> Tensors:
     """All arrays and numbers of a value as tensors (see `leaves`); TypeError for any other item."""
     arrays = (None,) if value is None else tuple(leaves(value))
@@ -169,10 +173,10 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
 
 
 def refuse_overrun(launch: Launch) -> None:
-    """Raise WrongResultError where a launch has written behind an output (`poisoned_result`)."""
+    """Raise OverrunError where a launch has written behind an output (`poisoned_result`)."""
     for number, memory in enumerate(_memory_behind(launch)):
         if written := int((memory != _UNWRITTEN).sum()):
-            raise WrongResultError(
+            raise OverrunError(
                 f"it writes past the end of output {number}: {written} of the {len(memory)} bytes "
                 "behind it have changed"
             )

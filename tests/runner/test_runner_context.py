@@ -88,6 +88,16 @@ def test_an_exception_is_explained_by_what_the_device_reports_after_it(bench, se
     assert "(seen after RuntimeError: launch refused" in failure["cause"]
 
 
+def test_a_launch_that_writes_past_an_output_ends_the_session_as_it_may_have_overwritten_others(
+    bench, select
+):
+    with pytest.raises(ContextLostError, match="past the end of output 0: 4 of the 8 bytes behind"):
+        bench.run(bench.job(["overrun", "plain"]))
+
+    (failure,) = select(bench.journal(bench.job(["overrun"])), event="failed")
+    assert (failure["outcome"], failure["phase"]) == ("wrong_result", "check")
+
+
 def test_a_lost_context_leaves_with_its_own_exit_code(bench, monkeypatch):
     from profiler.runner import __main__, protocol, session
 
