@@ -64,6 +64,8 @@ def pair(verdict, ratio=1.05, low=1.03):
 def gated(repository, monkeypatch, tmp_path):
     """Runs the gate on comparisons that it would have measured; says what it asked for."""
     asked = []
+    for variable in ("GITHUB_BASE_REF", command._GITLAB_TARGET):
+        monkeypatch.delenv(variable, raising=False)
 
     def run(*comparisons, **fields):
         report = SimpleNamespace(environment=Environment(gpu="NVIDIA H100"))
@@ -138,10 +140,10 @@ def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_com
 
 
 def test_without_another_branch_the_base_has_to_be_named(gated, repository, monkeypatch):
-    monkeypatch.setenv("GITHUB_BASE_REF", "release")
-    with pytest.raises(UsageError, match="no older commit in common with origin/release"):
-        gated(pair(Verdict.SAME))
-    monkeypatch.delenv("GITHUB_BASE_REF")
+    with monkeypatch.context() as request:
+        request.setenv("GITHUB_BASE_REF", "release")
+        with pytest.raises(UsageError, match="older commit in common with origin/release"):
+            gated(pair(Verdict.SAME))
     with pytest.raises(UsageError, match="with --base, such as HEAD~1"):
         gated(pair(Verdict.SAME), head="main")
     assert gated(pair(Verdict.SAME), head="topic", base="topic~1")[0] is ExitCode.COMPLETE
