@@ -405,6 +405,11 @@ class NoticeKind(Enum):
         "Measured on different GPUs of one model ({gpu}): one chip is not as fast as another, and "
         "only ratios to the baseline are compared.",
     )
+    REDEFINED_PROBLEMS = (
+        Severity.WARNING,
+        "Problems of one name have other parameters in {older} than in {newer}, and are not "
+        "compared: {problems}.",
+    )
     DIFFERENT_EXPERIMENTS = (
         Severity.WARNING,
         "Runs of different experiments: {experiments}. Cells are joined by variant and problem.",

@@ -283,6 +283,9 @@ def _step_notices(runs: Sequence[ComparedRun], step: RunStep) -> list[Notice]:
     notices = []
     if step.reversed:
         notices.append(Notice(NoticeKind.ORDER_REVERSED, names))
+    if step.redefined:
+        values = {**names, "problems": ", ".join(step.redefined)}
+        notices.append(Notice(NoticeKind.REDEFINED_PROBLEMS, values))
     if step.refused is not None:
         values = {**names, "why": step.refused_words}
         notices.append(Notice(NoticeKind.NOT_COMPARABLE, values))

@@ -125,7 +125,7 @@ def find_grids(
     of_grids = next((of for of in settings if GRIDS in of.page_kind.finds), None)
     if of_grids is None:
         return None
-    shared = _shared_cells(older, newer, cells)
+    shared = _shared_cells(older, newer, step, cells)
     problems = {cell.problem.id: cell.problem for cell in shared}
     shared_grids = grids(tuple(problems.values()), of_grids.axes, of_grids.split)
     variants = {cell.variant.id: cell.variant for cell in shared}
@@ -163,18 +163,17 @@ def _names(older: ComparedRun, newer: ComparedRun) -> tuple[str, str]:
 
 
 def _shared_cells(
-    older: ComparedRun, newer: ComparedRun, cells: Mapping[str, Cell]
+    older: ComparedRun, newer: ComparedRun, step: RunStep, cells: Mapping[str, Cell]
 ) -> Sequence[Cell]:
     """Cells of either run whose variant and whose problem both runs have in some cell.
 
     Operators or sizes that only one run has give no empty heat maps; a single cell that only one
     of the two runs has is shown.
     """
-    planned = [[cell.id for cell in run.report.plan.cells] for run in (newer, older)]
-    common = [cells[cell] for cell in set(planned[0]) & set(planned[1])]
-    variants = {cell.variant.id for cell in common}
-    problems = {cell.problem.id for cell in common}
-    all_cells = (cells[name] for name in dict.fromkeys(itertools.chain(*planned)))
+    variants = {change.cell.variant.id for change in step.cells.values()}
+    problems = {change.cell.problem.id for change in step.cells.values()}
+    planned = (cell.id for run in (newer, older) for cell in run.report.plan.cells)
+    all_cells = (cells[name] for name in dict.fromkeys(planned))
     return [
         cell for cell in all_cells if cell.variant.id in variants and cell.problem.id in problems
     ]

@@ -69,7 +69,7 @@ def _program_by_code(
     builds: Sequence[BuildResult | None],
 ) -> Program | None:
     """Relation of two programs by parameters, keys and machine code; None without machine code."""
-    if _params(cells[0]) != _params(cells[1]):
+    if dict(cells[0].variant.params) != dict(cells[1].variant.params):
         return Program.CHANGED
     if retuned(older, newer, cells[1].id):
         return Program.RETUNED
@@ -80,10 +80,6 @@ def _program_by_code(
     if None not in codes:
         return Program.SAME_CODE if codes[0] == codes[1] else Program.CHANGED
     return None
-
-
-def _params(cell: Cell) -> tuple[dict[str, object], dict[str, object]]:
-    return dict(cell.variant.params), dict(cell.problem.params)
 
 
 def _program_by_source(

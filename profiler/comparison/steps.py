@@ -90,6 +90,8 @@ class RunStep:
     only_older: tuple[str, ...]
     """Ids of cells that only the older run has."""
     only_newer: tuple[str, ...]
+    redefined: tuple[str, ...]
+    """Names of problems that have other parameters in the two runs, whose cells are not joined."""
     timings: tuple[Timings, Timings]
     """Durations that were compared."""
     edited_files: tuple[EditedFile, ...]
@@ -198,10 +200,18 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
     """Compare the run at `number + 1` with the one before it; UsageError without common cells."""
     older, newer = runs[number], runs[number + 1]
     first, second = ({cell.id: cell for cell in run.report.plan.cells} for run in (older, newer))
-    common = [cell for name, cell in second.items() if name in first]
+    named_alike = [cell for name, cell in second.items() if name in first]
+    common = [
+        cell
+        for cell in named_alike
+        if dict(cell.problem.params) == dict(first[cell.id].problem.params)
+    ]
+    ids = {cell.id for cell in common}
+    redefined = dict.fromkeys(cell.problem.name for cell in named_alike if cell.id not in ids)
     if not common:
+        but = f", as these problems have other parameters: {', '.join(redefined)}"
         raise UsageError(
-            f"{older.name} and {newer.name} have no cell in common.",
+            f"{older.name} and {newer.name} have no cell in common{but if redefined else ''}.",
             remedy="Cells are joined by variant and problem: compare runs of one experiment.",
         )
     programs_by_cell = programs(older, newer, common)
@@ -220,8 +230,9 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
         refused=refused,
         control=control,
         cells=_changes(older, newer, common, judged, control),
-        only_older=tuple(name for name in first if name not in second),
-        only_newer=tuple(name for name in second if name not in first),
+        only_older=tuple(name for name in first if name not in ids),
+        only_newer=tuple(name for name in second if name not in ids),
+        redefined=tuple(redefined),
         timings=times,
         edited_files=edited_files(older, newer),
     )

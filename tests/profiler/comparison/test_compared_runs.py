@@ -592,6 +592,23 @@ def test_cells_that_only_one_run_has_are_named(pair):
     assert set(found.cells) >= {"odd..small", "wide..small"}
 
 
+def test_problems_of_one_name_with_other_parameters_are_not_joined(pair):
+    """`large` of 64 rows, and of 512, was one cell, whose code had changed."""
+    newer = pair.copy()
+    plan = json.loads((newer / "plan.json").read_text())
+    large = [cell for cell in plan["cells"] if cell["problem"]["name"] == "large"]
+    for cell in large:
+        cell["problem"]["params"] = {"n": 3}
+    (newer / "plan.json").write_text(json.dumps(plan))
+    found = pair.compare(newer)
+    assert {change.cell.problem.name for change in found.last.cells.values()} == {"small"}
+    assert len(found.last.only_older) == len(found.last.only_newer) == 7
+    assert kinds(found) == {NoticeKind.REDEFINED_PROBLEMS}
+    change_json(newer / "plan.json", cells=large)
+    with pytest.raises(UsageError, match="have other parameters: large"):
+        pair.compare(newer)
+
+
 def test_runs_without_a_common_cell_are_refused(pair):
     newer = pair.copy()
     for variant in ("plain", "tree", "loop"):
