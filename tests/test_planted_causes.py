@@ -321,7 +321,8 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
         assert len(values) < len(kernel.values) / 2
         asked_for = dataclasses.replace(kernel, values=values)
         assert causes(asked_for) == causes(kernel)
-        assert roofs(asked_for, capability) == roofs(kernel, capability)
+        # Their text: since Python 3.13 a record that holds NaN is not equal to another.
+        assert repr(roofs(asked_for, capability)) == repr(roofs(kernel, capability))
         assert kernel_time(asked_for) == kernel_time(kernel)
 
 
