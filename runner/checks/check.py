@@ -143,6 +143,8 @@ def _hint(value: Any) -> str:
 
 
 def _dense_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_nested:
+        raise TypeError("a nested tensor is not compared: return its values()")
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 

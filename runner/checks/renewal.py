@@ -19,6 +19,7 @@ from typing import Any
 import numpy
 import torch
 
+from profiler.runner.arguments import Arguments
 from profiler.runner.arrays import as_tensor, is_array
 from profiler.runner.checks import check
 from profiler.runner.checks.check import Allowed, Tensors
@@ -329,7 +330,12 @@ def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:
     if names is None:
         return None
     return [
-        (f"{place}.{name}", getattr(old, name), getattr(new, name))
+        # Fields of Arguments are no names of the user's.
+        (
+            place if isinstance(old, Arguments) else f"{place}.{name}",
+            getattr(old, name),
+            getattr(new, name),
+        )
         for name in names
         if hasattr(old, name) and hasattr(new, name)
     ]

@@ -471,6 +471,9 @@ def test_a_tensor_that_answers_for_itself_is_asked_for_its_elements():
         compare((got,), (right,))
     with pytest.raises(TypeError, match="Wrapper is no plain tensor"):
         as_tensors(Wrapper((3,)), "the result")
+    jagged = torch.nested.nested_tensor([right, torch.ones(2)], layout=torch.jagged)
+    with pytest.raises(TypeError, match=r"a nested tensor is not compared: return its values\(\)"):
+        as_tensors(jagged, "the result")
     (parameter,) = as_tensors(torch.nn.Parameter(right), "the result")
     compare((parameter.detach(),), (right,))
 

@@ -12,6 +12,7 @@ import torch
 from studies import workload_of
 
 from profiler.runner import protocol
+from profiler.runner.arguments import Arguments
 from profiler.runner.checks import renewal
 from profiler.runner.checks.check import Tolerance
 from profiler.runner.checks.renewal import (
@@ -286,6 +287,11 @@ def test_objects_of_a_file_that_inputs_load_each_time_are_overwritten():
     ("old", "new", "words"),
     [
         (torch.ones(2), torch.zeros(3), "another shape"),
+        (
+            Arguments((0, {"a": torch.ones(2)}), {}, ()),
+            Arguments((0, {"a": torch.ones(3)}), {}, ()),
+            r"inputs\[1\]\['a'\] has another shape",
+        ),
         (torch.ones(2), [torch.ones(2)], "another type"),
         ([torch.ones(2)], [torch.ones(2)] * 2, "another length"),
         (Fields(torch.ones(2)), Fields(torch.zeros(2), 3.0), r"inputs\.scale is no tensor and"),
