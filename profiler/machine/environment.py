@@ -338,10 +338,14 @@ def _recorded_commit(source: Path | None) -> tuple[str | None, bool | None]:
     return os.environ.get(_COMMIT_VARIABLE) or None, None
 
 
+_NO_REPORTS = (":/", ":(exclude,top,glob)**/reports/**")
+"""Files of a repository, without the runs that are written into it."""
+
+
 def _git_state(folder: Path) -> tuple[str | None, bool | None]:
     """Commit of a folder in git, and whether its files differ from it; None outside git."""
     commit = _command_output("git", "-C", str(folder), "rev-parse", "HEAD")
-    changes = _command_output("git", "-C", str(folder), "status", "--porcelain")
+    changes = _command_output("git", "-C", str(folder), "status", "--porcelain", "--", *_NO_REPORTS)
     if commit is None:
         return None, None
     return commit.strip(), None if changes is None else bool(changes.strip())

@@ -200,6 +200,8 @@ def test_the_commit_is_that_of_the_folder_of_the_experiment(tmp_path):
     (tmp_path / "spec.yaml").write_text("name: a\n")
     git("add", ".")
     git("commit", "-m", "first")
+    (tmp_path / "inner/reports/sums").mkdir(parents=True)
+    (tmp_path / "inner/reports/sums/run.json").touch()
     clean = host_facts(source=tmp_path)
     assert clean["git_commit"] is not None
     assert len(clean["git_commit"]) == 40
