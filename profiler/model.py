@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -54,6 +55,14 @@ def slug(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:6]
     return f"{safe[: _MAX_SLUG - 7]}-{digest}"
+
+
+def seconds_of(created: str) -> float:
+    """Seconds since 1970 of a time in ISO 8601; 0 where the text is none."""
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 @dataclass(frozen=True)

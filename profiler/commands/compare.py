@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from profiler.commands.output import print_notices, write_json_target, write_page
 from profiler.commands.requests import CompareRequest, RunRequest, run_request
 from profiler.errors import ExitCode, UsageError
-from profiler.findings.gates import Gate, parse_gate
+from profiler.findings.gates import Gate, RevisionComparison, parse_gate
 from profiler.machine.console import make_console
-from profiler.model import Verdict, slug
+from profiler.model import slug
 from profiler.notices import counted, first_names
 from profiler.revisions.experiment import version_name, write_experiment
 from profiler.revisions.repository import WORKING_TREE, Commit, Repository
@@ -123,21 +123,6 @@ def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> Exit
 
 
 @dataclass(frozen=True, eq=False)
-class RevisionComparison:
-    """One variant at one problem: the newest revision against the oldest."""
-
-    variant: str
-    """Name of the variant in the experiment."""
-    problem: str
-    old: Cell
-    new: Cell
-    verdict: PairVerdict
-    """Verdict with the ratio of the newest revision's duration to the oldest's."""
-    failure: str
-    """Why the newest has no right result where the oldest has one; else empty."""
-
-
-@dataclass(frozen=True, eq=False)
 class MeasuredRevisions:
     """Revisions of an experiment, measured in one session."""
 
@@ -182,7 +167,7 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
     if len(lines) > 1 and request.json_target != "-":
         for line in lines:
             reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
-    slower = [c for c in measured.comparisons if gate is not None and is_slower(c.verdict, gate)]
+    slower = [c for c in measured.comparisons if gate is not None and c.trips(gate)]
     for comparison in slower:
         reporter.warn(f"--fail-on {gate}: {_comparison_line(comparison)}")
     return ExitCode.GATE_TRIPPED if slower else measured.run.exit_code
@@ -190,16 +175,9 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
 
 def _comparison_line(comparison: RevisionComparison) -> str:
     """Variant and problem, verdict, and the ratio of the newest revision to the oldest."""
-    verdict = comparison.verdict
-    word = "-" if verdict.verdict is None else verdict.verdict.word
-    ratio = f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}]"
-    is_known = math.isfinite(verdict.ratio)
-    return f"{comparison.variant}, {comparison.problem}: {word}{f' {ratio}' if is_known else ''}"
-
-
-def is_slower(verdict: PairVerdict, gate: Gate) -> bool:
-    """Whether a verdict trips a gate, by the near end of its interval, as cells of a run do."""
-    return verdict.verdict is Verdict.SLOWER and verdict.low > gate.limit
+    pair, place = comparison.pair, f"{comparison.variant}, {comparison.problem}"
+    ratio = f" {pair.ratio:.3f} [{pair.low:.3f}, {pair.high:.3f}]"
+    return f"{place}: {comparison.verdict.word}{ratio if math.isfinite(pair.ratio) else ''}"
 
 
 def measure_revisions(

@@ -80,21 +80,10 @@ _GITLAB_TARGET = "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
 
 
 def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> GateAnswer:
-    from profiler.commands.compare import is_slower
     from profiler.commands.run import left_out_words
-    from profiler.render.words.gate import GateAnswer, GateRow
+    from profiler.render.words.gate import GateAnswer
 
     run = measured.run
-    rows = tuple(
-        GateRow(
-            pair.variant,
-            pair.problem,
-            pair.verdict,
-            trips=is_slower(pair.verdict, gate),
-            failure=pair.failure,
-        )
-        for pair in measured.comparisons
-    )
     environment = None if run is None else run.findings.report.environment
     return GateAnswer(
         experiment=measured.experiment,
@@ -102,7 +91,7 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         head=measured.commits[-1].line,
         machine=(environment and environment.processor) or "no machine",
         gate=gate,
-        rows=rows,
+        rows=measured.comparisons,
         unchanged=measured.unchanged,
         unmatched=measured.unmatched,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",

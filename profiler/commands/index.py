@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from profiler.commands.output import write_json_target
+from profiler.commands.output import is_own_page, write_json_target
 from profiler.commands.requests import ListRequest
 from profiler.comparison.run_entries import (
     NO_DOCUMENTS,
@@ -32,9 +32,6 @@ from profiler.run_folder.archive import find_run
 from profiler.run_folder.documents import write_atomic
 from profiler.run_folder.runs import recordings_here
 
-_OURS = 'content="kernel-profiler"'
-_HEAD = 2000
-"""Characters of a page's head that name its program."""
 _MOST_TRIES = 5
 """Most rewrites of the index for runs that end meanwhile; the last of them write it."""
 
@@ -55,7 +52,7 @@ def write_index(
 
     target = out / INDEX_FILE
     try:
-        if not _may_replace(target):
+        if target.is_symlink() or (target.exists() and not is_own_page(target)):
             warn(f"{target} is not of this program: the index of the runs is not written.")
             return None
         written_states: State = {}
@@ -71,16 +68,6 @@ def write_index(
         warn(f"The index of the runs was not written: {error}")
         return None
     return target
-
-
-def _may_replace(target: Path) -> bool:
-    """Whether the index is absent, or one that this program wrote."""
-    if target.is_symlink():
-        return False
-    if not target.exists():
-        return True
-    with target.open(encoding="utf-8", errors="replace") as stream:
-        return _OURS in stream.read(_HEAD)
 
 
 def list_runs(request: ListRequest) -> ExitCode:

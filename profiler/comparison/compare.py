@@ -28,6 +28,9 @@ _CLOCK_MOVED = 0.01
 _DIGEST_DIGITS = 8
 
 
+_TIME_COLUMNS = ("median", "low", "high", "ratio", "ratio_low", "ratio_high")
+"""Columns of a summary for the numbers of `RunTimes`, in its order."""
+
 Values = tuple[str | int | float | bool | None, ...]
 """A property that differs between runs: one value for each run."""
 
@@ -116,14 +119,7 @@ class RunComparison:
         for number, run in enumerate(self.runs):
             for cell, row in self._timings[number].summary(run).iterrows():
                 history.setdefault(str(cell), {})[number] = RunTimes(
-                    run=number,
-                    blocks=int(row["n"]),
-                    median_ns=row["median"],
-                    low_ns=row["low"],
-                    high_ns=row["high"],
-                    ratio=row["ratio"],
-                    ratio_low=row["ratio_low"],
-                    ratio_high=row["ratio_high"],
+                    number, int(row["n"]), *(float(row[column]) for column in _TIME_COLUMNS)
                 )
         return history
 

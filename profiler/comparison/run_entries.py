@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
@@ -20,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from profiler.errors import UsageError
-from profiler.model import MARGIN_PCT, Verdict
+from profiler.model import MARGIN_PCT, Verdict, seconds_of
 from profiler.outside_text import safe
 from profiler.run_folder.archive import open_record
 from profiler.run_folder.documents import read_json, read_value, write_json
@@ -87,10 +86,7 @@ class RunEntry:
     @property
     def when(self) -> float:
         """Time at which the run began, in seconds since 1970; 0 where `created` is no time."""
-        try:
-            return datetime.fromisoformat(self.created).timestamp()
-        except (ValueError, OverflowError):
-            return 0.0
+        return seconds_of(self.created)
 
 
 Cached = Mapping[str, RunEntry]

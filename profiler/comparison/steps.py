@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -40,7 +39,7 @@ from profiler.comparison.runs import (
     timings,
 )
 from profiler.errors import UsageError
-from profiler.model import Cell, Verdict
+from profiler.model import Cell, Verdict, seconds_of
 
 _ROW_FIELDS = ("program", "controlled", "ratio", "ratio_low", "ratio_high")
 _Part = TypeVar("_Part", Durations, Judgement)
@@ -222,10 +221,11 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
     judged = judge_cells(
         times, common_cells(older, newer, common, programs_by_cell), control, refused
     )
+    created = [run.report.execution.created for run in (older, newer)]
     return RunStep(
         older=number,
         newer=number + 1,
-        reversed=_created_at(older) > _created_at(newer),
+        reversed=seconds_of(created[0]) > seconds_of(created[1]),
         machines=machines_of(older.report.environment, newer.report.environment),
         refused=refused,
         control=control,
@@ -236,10 +236,6 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
         timings=times,
         edited_files=edited_files(older, newer),
     )
-
-
-def _created_at(run: ComparedRun) -> float:
-    return datetime.fromisoformat(run.report.execution.created).timestamp()
 
 
 def _changes(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from profiler.findings.cell_numbers import Value
     from profiler.findings.findings import Findings
+    from profiler.findings.verdicts import PairVerdict
     from profiler.metrics.queries import Label
     from profiler.model import Cell
 
@@ -65,6 +66,30 @@ class Bound:
 
     def __str__(self) -> str:
         return f"{self.metric}{self.sign}{self.number:g}{self.unit}"
+
+
+@dataclass(frozen=True, eq=False)
+class RevisionComparison:
+    """One variant at one problem: the newest revision against the oldest."""
+
+    variant: str
+    """Name of the variant in the experiment."""
+    problem: str
+    old: Cell
+    new: Cell
+    pair: PairVerdict
+    """Verdict with the ratio of the newest revision's duration to the oldest's."""
+    failure: str
+    """Why the newest has no right result where the oldest has one; else empty."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """NO DATA where none was given."""
+        return self.pair.verdict or Verdict.NO_DATA
+
+    def trips(self, gate: Gate) -> bool:
+        """Whether it trips a gate, by the near end of its interval, as cells of a run do."""
+        return self.verdict is Verdict.SLOWER and self.pair.low > gate.limit
 
 
 def parse_run_gate(text: str) -> Gate | Bound:

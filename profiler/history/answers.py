@@ -17,7 +17,7 @@ import numpy as np
 from profiler.analyse.intervals import median_intervals
 from profiler.collect.registry import duration_metrics, primary_timer
 from profiler.errors import UsageError
-from profiler.model import Outcome, Plan, SessionKind
+from profiler.model import Outcome, Plan, SessionKind, seconds_of
 from profiler.outside_text import safe
 
 VERSION_FIELDS = ("driver", "cuda_driver", "nvcc", "ncu", "torch", "python", "profiler_version")
@@ -79,10 +79,7 @@ class HistoryRun:
     @property
     def when(self) -> float:
         """Time at which the run began, in seconds since 1970; 0 where `created` is no time."""
-        try:
-            return datetime.fromisoformat(self.created).timestamp()
-        except (ValueError, OverflowError):
-            return 0.0
+        return seconds_of(self.created)
 
     @property
     def label(self) -> str:

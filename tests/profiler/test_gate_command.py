@@ -13,10 +13,11 @@ import yaml
 
 from profiler.commands import compare
 from profiler.commands import gate as command
-from profiler.commands.compare import MeasuredRevisions, RevisionComparison
+from profiler.commands.compare import MeasuredRevisions
 from profiler.commands.gate import gate
 from profiler.commands.requests import GateRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.findings.gates import RevisionComparison
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.history.answers import Answer, HistoryRun
 from profiler.history.store import Store
@@ -97,7 +98,7 @@ def gated(repository, monkeypatch, tmp_path):
 
 
 def test_slower_trips_and_unclear_and_no_data_never_do(gated, tmp_path, capsys):
-    undecided = pair(Verdict.UNCLEAR), replace(pair(Verdict.SAME), verdict=NO_DATA)
+    undecided = pair(Verdict.UNCLEAR), replace(pair(Verdict.SAME), pair=NO_DATA)
     lost = replace(undecided[1], failure="raised: it broke")
     assert gated(lost)[0] is ExitCode.SOME_CELLS_FAILED, "the base has a right result of it"
     assert gated(lost, pair(Verdict.SLOWER))[0] is ExitCode.GATE_TRIPPED

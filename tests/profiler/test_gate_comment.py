@@ -9,15 +9,14 @@ import pytest
 
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.exports.comment import comment_site
-from profiler.findings.gates import Gate
+from profiler.findings.gates import Gate, RevisionComparison
 from profiler.findings.verdicts import PairVerdict
 from profiler.history.answers import answers_of_records
 from profiler.history.trends import find_history
-from profiler.model import Verdict
+from profiler.model import Cell, Problem, Variant, Verdict
 from profiler.render.words.gate import (
     MOST_ROWS,
     GateAnswer,
-    GateRow,
     control_sentences,
     gate_markdown,
     gate_marker,
@@ -190,12 +189,13 @@ def test_what_the_environment_does_not_say_is_named(fake, site, changed, words):
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, *, trips=False, **changed):
+def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, **changed):
     before = changed.get("before", 1e5)
     times = {"median": before * ratio, "against_median": before}
     times["noise_floor"] = changed.get("floor", math.nan)
     pair = PairVerdict(verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, **times)
-    return GateRow(variant, "p", pair, trips, changed.get("failure", ""))
+    cell = Cell(variant, Variant(variant, variant), Problem("p", "p"))
+    return RevisionComparison(variant, "p", cell, cell, pair, changed.get("failure", ""))
 
 
 def answer(*rows, **changed):
@@ -215,7 +215,7 @@ def answer(*rows, **changed):
 
 
 def test_what_is_slower_stands_first_and_names_are_escaped():
-    slower = row("slow", Verdict.SLOWER, 1.05, trips=True)
+    slower = row("slow", Verdict.SLOWER, 1.05)
     found = answer(row(), slower, row("u", Verdict.UNCLEAR, 1.2))
     text = gate_markdown(found)
     assert text.startswith("### \N{CROSS MARK} softmax: 1 of 3 cells slower beyond its margin")

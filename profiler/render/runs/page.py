@@ -179,14 +179,9 @@ _DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 def sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     """Answer in a few sentences: the headline, then what it rests on."""
     step = comparison.last
-    rest_sentences = () if step.refused is not None else tuple(map(_rest_sentence, step.by_code))
-    return (
-        headline(comparison),
-        *rest_sentences,
-        *_changed_sentence(comparison),
-        *_retuned_sentence(step),
-        *_drawn_sentence(comparison),
-    )
+    rest = () if step.refused is not None else map(_rest_text, step.by_code)
+    texts = (*rest, _changed_text(comparison), _retuned_text(step), _drawn_text(comparison))
+    return (headline(comparison), *map(sentence_of, filter(None, texts)))
 
 
 def headline(comparison: RunComparison) -> Sentence:
@@ -237,17 +232,13 @@ _CODE_CLAUSES = {True: " whose code changed", False: " whose code did not change
 """By `CodeGroup.other_code`."""
 
 
-def _changed_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
+def _changed_text(comparison: RunComparison) -> str:
     """Sentence on the variants whose code changed; empty without any."""
     step = comparison.last
     changed = [comparison.variant_name(variant) for variant in step.changed_variants]
-    if not changed:
-        return ()
     files = ", ".join(file.name for file in step.edited_files)
-    edited = f" (edited: {files})" if files else ""
-    return (
-        sentence_of(f"The code of {strong(first_names(changed, _MOST_NAMED))} changed{edited}."),
-    )
+    names = strong(first_names(changed, _MOST_NAMED))
+    return f"The code of {names} changed{f' (edited: {files})' if files else ''}." * bool(changed)
 
 
 def _mean_text(step: RunStep) -> str:
@@ -262,7 +253,8 @@ def _mean_text(step: RunStep) -> str:
     )
 
 
-def _rest_sentence(group: CodeGroup) -> Sentence:
+def _rest_text(group: CodeGroup) -> str:
+    """Sentence on the cells of a group that are neither slower nor faster; empty without any."""
     parts = [
         f"{count} {clause[count > 1]}"
         for verdict, clause in (
@@ -276,32 +268,29 @@ def _rest_sentence(group: CodeGroup) -> Sentence:
         if (count := group.counts.get(verdict, 0))
     ]
     others = f"Of the others{_CODE_CLAUSES[group.other_code]}"
-    return sentence_of(f"{others}, {', '.join(parts)}.") if parts else ()
+    return f"{others}, {', '.join(parts)}." if parts else ""
 
 
-def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
+def _retuned_text(step: RunStep) -> str:
     """Sentence on the cells that a compiler's autotuner tuned differently; empty without any."""
     if not step.retuned:
-        return ()
+        return ""
     total = f" of {len(step.cells)} cells"
     decided = [change for change in step.cells.values() if change.decided]
     among = sum(bool(change.retuned) for change in decided)
     if decided:
         total += f", {among} of the {len(decided)} slower or faster ones among them"
-    count = strong(str(len(step.retuned)))
-    return (sentence_of(f"The compiler's autotuner chose differently at {count}{total}."),)
+    return f"The compiler's autotuner chose differently at {strong(str(len(step.retuned)))}{total}."
 
 
-def _drawn_sentence(comparison: RunComparison) -> tuple[Sentence, ...]:
+def _drawn_text(comparison: RunComparison) -> str:
     """Sentence on how far tuned cells differ over the runs; empty without any."""
     if comparison.drawn_spread is None:
-        return ()
+        return ""
     cell, spread = comparison.drawn_spread
     return (
-        sentence_of(
-            "Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "
-            f"{strong(f'up to {numbers.ratio(spread)}')} ({_cell_place(cell, comparison)})."
-        ),
+        "Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "
+        f"{strong(f'up to {numbers.ratio(spread)}')} ({_cell_place(cell, comparison)})."
     )
 
 
@@ -374,9 +363,8 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
     if len(comparison.steps) > 1:
         tables.append(durations_table(comparison))
     tables.append(change_table(comparison))
-    answer = (*sentences(comparison), *grid_sentences(comparison))
     return Group(
-        answer_lines([sentence for sentence in answer if sentence]),
+        answer_lines([*sentences(comparison), *grid_sentences(comparison)]),
         *map(SmallTextTable, tables),
         *_edits(comparison.last.edited_files),
     )

@@ -6,11 +6,10 @@ The comment is Markdown: what became slower against the base, and what it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.findings.gates import Gate
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.gates import Gate, RevisionComparison
 from profiler.history.trends import History, by_usual, is_usual, moved_together
 from profiler.model import Verdict
 from profiler.notices import counted, first_names
@@ -23,24 +22,6 @@ _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, Verdict.NO_DATA, Verd
 
 
 @dataclass(frozen=True)
-class GateRow:
-    """Cell at both revisions."""
-
-    variant: str
-    problem: str
-    pair: PairVerdict
-    """The newest revision against the oldest."""
-    trips: bool
-    failure: str
-    """Why the newest revision has no right result where the oldest has one; else empty."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """NO DATA where none was given."""
-        return self.pair.verdict or Verdict.NO_DATA
-
-
-@dataclass(frozen=True)
 class GateAnswer:
     """Result of a gate."""
 
@@ -50,7 +31,7 @@ class GateAnswer:
     """Commits in words."""
     machine: str
     gate: Gate
-    rows: tuple[GateRow, ...]
+    rows: tuple[RevisionComparison, ...]
     unchanged: tuple[str, ...]
     """Variants of the same sources, which were not measured."""
     unmatched: tuple[str, ...]
@@ -61,12 +42,12 @@ class GateAnswer:
     """Earlier runs of the cells on such a machine; None without any."""
 
     @property
-    def tripped(self) -> tuple[GateRow, ...]:
+    def tripped(self) -> tuple[RevisionComparison, ...]:
         """The rows that trip the gate."""
-        return tuple(row for row in self.rows if row.trips)
+        return tuple(row for row in self.rows if row.trips(self.gate))
 
     @property
-    def failed(self) -> tuple[GateRow, ...]:
+    def failed(self) -> tuple[RevisionComparison, ...]:
         """The rows whose right result the newest revision lost."""
         return tuple(row for row in self.rows if row.failure)
 
@@ -119,7 +100,7 @@ def gate_markdown(answer: GateAnswer) -> str:
         f"one session on {escaped_markdown(answer.machine)}.",
     ]
     if answer.rows:
-        blocks.append("\n".join(_table(answer.rows)))
+        blocks.append("\n".join(_table(answer)))
     blocks += [escaped_markdown(line) for line in _failures(answer)]
     blocks += [escaped_markdown(sentence) for sentence in control_sentences(answer)]
     if answer.unmatched:
@@ -154,16 +135,13 @@ def _failures(answer: GateAnswer) -> Iterator[str]:
         yield f"{row.variant}, {row.problem}: {row.failure}"
 
 
-def _table(rows: Sequence[GateRow]) -> Iterator[str]:
-    ordered = sorted(
-        rows,
-        key=lambda row: (
-            not row.trips,
-            not row.failure,
-            _ORDER.index(row.verdict),
-            -row.pair.ratio,
-        ),
-    )
+def _table(answer: GateAnswer) -> Iterator[str]:
+    first, second = answer.tripped, answer.failed
+
+    def place(row: RevisionComparison) -> tuple[bool, bool, int, float]:
+        return row not in first, row not in second, _ORDER.index(row.verdict), -row.pair.ratio
+
+    ordered = sorted(answer.rows, key=place)
     yield "| variant | problem | before | after | ratio | interval | verdict |"
     yield "|---|---|---:|---:|---:|---|---|"
     for row in ordered[:MOST_ROWS]:
@@ -173,7 +151,7 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
             numbers.show(row.pair.against_median, "ns"),
             numbers.show(row.pair.median, "ns"),
             *ratio_words(row),
-            f"**{word(row.verdict)}**" if row.trips or row.failure else word(row.verdict),
+            f"**{word(row.verdict)}**" if row in (*first, *second) else word(row.verdict),
         )
         yield f"| {' | '.join(cells)} |"
     left_out = ordered[MOST_ROWS:]
@@ -183,7 +161,7 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
         yield f"| {len(left_out)} more | | | | | | {counts_words} |"
 
 
-def ratio_words(row: GateRow) -> tuple[str, str]:
+def ratio_words(row: RevisionComparison) -> tuple[str, str]:
     """Ratio and interval."""
     return numbers.ratio(row.pair.ratio), numbers.interval(row.pair.low, row.pair.high)
 
