@@ -173,13 +173,14 @@ def test_ends_without_a_right_result_are_not_called_the_same(history):
 
 def test_compare_measures_revisions_in_one_session(history):
     profiler, repository, commits = history
-    asked = ("compare", "--fail-on", "regression:2", commits[0], commits[2], "mine.py")
-    done = profiler(*asked)
+    flags = ("--fail-on", "regression:2", "--out", "here.html")
+    done = profiler("compare", *flags, commits[0], commits[2], "mine.py")
     assert done.code == 5, done.err
     assert "Not measured, the same sources at these revisions: plain" in done.err
     run = profiler.runs(f"sums-{commits[0]}-{commits[2]}")[-1]
     page = (run / "index.html").read_text()
     assert "+COUNT = 8" in page
+    assert (profiler.folder / "here.html").read_text() == page
     assert {record["revision"] for record in variants_of(run)} == {commits[0], commits[2]}
     assert not repository.git("worktree", "list").count("\n"), "the repository is left as it was"
 
@@ -191,8 +192,9 @@ def variants_of(run):
 
 def test_one_revision_is_compared_with_the_files_as_they_lie_there(history):
     profiler, repository, _ = history
-    unchanged = profiler("compare", "HEAD", "--", "mine.py")
-    assert (unchanged.code, "nothing was measured" in unchanged.out) == (0, True), unchanged.err
+    unchanged = profiler("compare", "--json", "-", "HEAD", "--", "mine.py")
+    assert (unchanged.code, unchanged.out) == (0, ""), "no JSON, and nothing else in its place"
+    assert "nothing was measured" in unchanged.err
     (profiler.folder / "passes.py").write_text("COUNT = 9\n")
     try:
         changed = profiler("compare", "HEAD", "--", "mine.py", "--quiet")

@@ -113,7 +113,9 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         f"{counted(len(history) - 1, 'commit')} after {history[0].short}; "
         f"journal: {sessions.journal.path}"
     )
-    cell, all_commits = _followed_cell(sessions), (0, len(history) - 1)
+    chosen = partial(_choose_cell, sessions)
+    cell, choosing = sessions.journal.answer(("cell, sessions", request.cell), chosen)
+    all_commits = (0, len(history) - 1)
     if cell is None:
         bisection = Bisection(UNCHANGED, all_commits, (), (), sessions=0)
     else:
@@ -123,9 +125,9 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
             sessions.prepare,
             sessions.measure,
             commits_a_session=request.commits,
-            most_sessions=request.sessions - sessions.choosing_sessions,
+            most_sessions=request.sessions - choosing,
         )
-    session_count = bisection.sessions + sessions.choosing_sessions
+    session_count = bisection.sessions + choosing
     accounts = {step.after: _account(sessions, step) for step in bisection.steps}
     reasons = {place: sessions.why_skipped(place) for place in bisection.skipped}
     followed = (cell, request.metric)
@@ -160,25 +162,21 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
 # ---- which cell ----------------------------------------------------------------------------------
 
 
-def _followed_cell(sessions: CommitSessions) -> str | None:
-    """Id of the cell to follow: the only cell, else the cell that changed most."""
-    choose_cell = partial(_choose_cell, sessions)
-    answer = sessions.journal.answer(("cell", sessions.request.cell), choose_cell)
-    return None if answer is None else str(answer)
+def _choose_cell(sessions: CommitSessions) -> tuple[str | None, int]:
+    """Id of the cell to follow, and number of sessions that chose it.
 
-
-def _choose_cell(sessions: CommitSessions) -> str | None:
+    The only cell, else the one that changed most; None where none did.
+    """
     end_versions = [sessions.version(0), sessions.version(len(sessions.history) - 1)]
     common = [
         cell for cell in end_versions[1].cells if cell.id in {c.id for c in end_versions[0].cells}
     ]
     if len(common) == 1:
-        return common[0].id
+        return common[0].id, 0
     sessions.reporter.say("Session of both ends, to choose the cell")
     measured = sessions.measured_versions(end_versions, explained=False)
     if measured.run is None:
-        return None
-    sessions.note_choosing_session()
+        return None, 0
     findings = measured.run.findings
     changes = [(c, sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
     differing = [pair for pair in changes if pair[1].differs]
@@ -191,10 +189,10 @@ def _choose_cell(sessions: CommitSessions) -> str | None:
     slower = [pair for pair in differing if pair[1].verdict is Verdict.SLOWER]
     candidates = slower or differing or [pair for pair in changes if pair[1].is_open]
     if not candidates:
-        return None
+        return None, 1
     most, _ = max(candidates, key=lambda pair: abs(math.log(pair[1].ratio)))
     sessions.reporter.say(f"Most changed: {most.variant} at {most.problem}; --cell names another.")
-    return measured.base_cells[most.old.id].id
+    return measured.base_cells[most.old.id].id, 1
 
 
 # ---- what a step is ------------------------------------------------------------------------------
@@ -285,19 +283,6 @@ class CommitSessions:
         name: str | None = self.journal.answer(self._question(place), list)[0]
         return name
 
-    @property
-    def choosing_sessions(self) -> int:
-        """Number of sessions that chose the cell: none where it was named, or is the only one."""
-        return int(self._choosing_question in self.journal)
-
-    def note_choosing_session(self) -> None:
-        """Note in the journal that a session chose the cell."""
-        self.journal.answer(self._choosing_question, lambda: 1)
-
-    @property
-    def _choosing_question(self) -> tuple[str, str]:
-        return ("session of all cells", str(self.request.cell))
-
     def last_record(self, before: int, after: int) -> dict[str, Any]:
         """Record of the last session of two commits alone; empty without such a session."""
         hashes = (self.history[before].hash, self.history[after].hash)
@@ -314,10 +299,7 @@ class CommitSessions:
     def why_skipped(self, place: int) -> str:
         """Why a commit was not built, or gave no right result."""
         _, build = self.journal.answer(self._question(place), lambda: [None, ""])
-        return str(build) or self._failure(place)
-
-    def _failure(self, place: int) -> str:
-        return str(self.journal.answer(("failed", self.history[place].hash), str))
+        return str(build or self.journal.answer(("failed", self.history[place].hash), str))
 
     def measure(self, places: Sequence[int], attempt: int) -> Survey:
         """Survey of one session of commits; a session of an earlier process is not repeated."""

@@ -158,11 +158,12 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     measured = measure_revisions(to_run, revisions, reporter)
     if measured.run is None:
-        reporter.results.print(
-            "No variant that these revisions have in common differs: nothing was measured."
-        )
+        say = reporter.warn if request.json_target == "-" else reporter.results.print
+        say("No variant that these revisions have in common differs: nothing was measured.")
         return ExitCode.COMPLETE
     print_results(measured.run, to_run, reporter)
+    if request.page is not None and measured.run.page is not None:
+        write_page(request.page, measured.run.page.read_text("utf-8"))
     lines = [_comparison_line(comparison) for comparison in measured.comparisons]
     if len(lines) > 1 and request.json_target != "-":
         for line in lines:
@@ -286,16 +287,16 @@ def measure_versions(
 
 def _unmatched(oldest: Version, newest: Version) -> tuple[tuple[str, ...], bool]:
     """Variants and cells that one of two versions has, and whether both have any."""
+    both = oldest.variants.keys() & newest.variants.keys()
     cells = [
         {(cell.variant.name, cell.problem.id): cell.problem.name for cell in version.cells}
         for version in (oldest, newest)
     ]
     names = {
-        variant if variant not in both else f"{variant} at {problem}": None
-        for both in (oldest.variants.keys() & newest.variants.keys(),)
-        for of_one, of_other in (cells, cells[::-1])
-        for (variant, problem_id), problem in of_one.items()
-        if (variant, problem_id) not in of_other
+        f"{variant} at {problem}" if variant in both else variant: None
+        for one, other in (cells, cells[::-1])
+        for (variant, problem_id), problem in one.items()
+        if (variant, problem_id) not in other
     }
     return tuple(names), not cells[0].keys().isdisjoint(cells[1])
 

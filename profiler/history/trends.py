@@ -306,9 +306,8 @@ def _variant_trends(trends: Sequence[Trend]) -> Iterator[Trend]:
 
 def _mean(answers: Sequence[Answer], problem: str) -> Answer:
     """Geometric means of a run's ratios, whose errors are independent, and of its times."""
-    middles = np.log([answer.ratio or math.nan for answer in answers])
-    lows = np.log([answer.ratio_low or math.nan for answer in answers])
-    highs = np.log([answer.ratio_high or math.nan for answer in answers])
+    ratios = [(answer.ratio, answer.ratio_low, answer.ratio_high) for answer in answers]
+    middles, lows, highs = np.log([[end or math.nan for end in ends] for ends in ratios]).T
     middle = middles.mean()
     low = middle - np.hypot.reduce(middles - lows) / len(answers)
     high = middle + np.hypot.reduce(highs - middles) / len(answers)
