@@ -21,8 +21,7 @@ from profiler.history.answers import HistoryRun
 from profiler.machine.console import make_console
 from profiler.model import Cell, Outcome, SessionKind
 from profiler.planning.cell_filter import problems_called
-from profiler.planning.matrix import expand
-from profiler.planning.plan import largest_group
+from profiler.planning.plan import largest_group, make_plan
 from profiler.planning.space import space_of
 from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.documents import write_bytes
@@ -104,7 +103,7 @@ def _openmetrics(measured: HistoryRun, _: Findings) -> Iterator[str]:
 def _write_space(request: ExportRequest) -> ExitCode:
     """Write the variants of an experiment as a T1 file."""
     loaded = load_experiment(request.source, overrides=request.settings or ())
-    variants = expand(loaded, space_of(loaded)).variants
+    variants = make_plan(loaded, space_of(loaded)).variants
     tuned = largest_group(variants)
     space = SearchSpace.of_configurations([variant.params for variant in tuned])
     problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
