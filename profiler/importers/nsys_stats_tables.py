@@ -270,7 +270,8 @@ def _json_rows(text: str, position: int, names: Sequence[str]) -> tuple[list[_Ro
     while text.startswith("{", position):
         row, end = _json_row(text, position)
         if row is not None and [*row] == [*names]:
-            rows.append({_plain_name(name): _csv_text(value) for name, value in row.items()})
+            texts = {n: value.strip() if isinstance(value, str) else "" for n, value in row.items()}
+            rows.append({_plain_name(name): text for name, text in texts.items()})
         else:
             broken += 1
         if row is not None:
@@ -281,11 +282,6 @@ def _json_rows(text: str, position: int, names: Sequence[str]) -> tuple[list[_Ro
         else:
             break
     return rows, broken, position
-
-
-def _csv_text(value: Any) -> str:
-    """Text of a JSON value as in CSV."""
-    return value.strip() if isinstance(value, str) else ""
 
 
 def _csv_cells(line: str, delimiter: str) -> list[str]:

@@ -14,8 +14,8 @@ from profiler.model import SCHEMA_VERSION, TunedConfig
 from profiler.notices import Notice
 from profiler.outside_text import safe_values
 from profiler.parse.inductor import parse_inductor_log
-from profiler.search.kernel_tuner import TunerCache, parse_tuner_cache
-from profiler.search.t4 import CORRECT, RecordedResult, readable_t4
+from profiler.search.kernel_tuner import parse_tuner_cache
+from profiler.search.t4 import RecordedResult, t4_results
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,26 @@ def read_log(file: GivenFile) -> ImportedTunings:
 def read_cache(file: GivenFile) -> ImportedTunings:
     """Configurations of a cache of kernel_tuner."""
     cache = parse_tuner_cache(file.text, file.name)
-    notices = unread_notices(file.name, cache.unread)
-    return ImportedTunings(tuple(_configs_of_cache(cache)), notices)
-
-
-def _configs_of_cache(cache: TunerCache) -> Iterator[TunedConfig]:
     times = [result.objective_ms for result in cache.results]
-    known_times = (time for time in times if time is not None)
-    best = min(known_times, default=None) if cache.minimises_time else None
-    for result, time in zip(cache.results, times, strict=True):
+    operation = f"{cache.kernel} on {cache.device}" if cache.device else cache.kernel
+    return ImportedTunings(
+        tuple(_configs(operation, cache.results, times, has_best=cache.minimises_time)),
+        unread_notices(file.name, cache.unread),
+    )
+
+
+def _configs(
+    operation: str,
+    results: Sequence[RecordedResult],
+    times: Sequence[float | None],
+    *,
+    has_best: bool = True,
+) -> Iterator[TunedConfig]:
+    """Configurations with times in milliseconds; `has_best`: whether the shortest one wins."""
+    best = min((time for time in times if time is not None and has_best), default=None)
+    for result, time in zip(results, times, strict=True):
         yield TunedConfig(
-            operation=f"{cache.kernel} on {cache.device}" if cache.device else cache.kernel,
+            operation=operation,
             choice=result.failure,
             config=dict(result.params),
             time_ns=None if time is None else time * _NS_PER_MS,
@@ -79,25 +88,11 @@ def read_results(file: GivenFile) -> ImportedTunings:
     unread: Counter[str] = Counter()
     try:
         document: Any = json.loads(file.text, parse_constant=lambda _: None)
-        results = readable_t4(safe_values(document), unread)
+        results = t4_results(safe_values(document), unread)
     except (ValueError, RecursionError) as error:
         # ValueError: a number of thousands of digits, too.
         raise ParseError(f"{file.name}: no JSON: {str(error)[:200]}") from error
     except ParseError as error:
         raise ParseError(f"{file.name}: {error.message}", remedy=error.remedy) from None
-    return ImportedTunings(
-        tuple(_configs_of_results(file.name, results)), unread_notices(file.name, unread)
-    )
-
-
-def _configs_of_results(name: str, results: Sequence[RecordedResult]) -> Iterator[TunedConfig]:
-    times = [result.value_ms() for result in results]
-    best = min((time for time in times if time is not None), default=None)
-    for result, time in zip(results, times, strict=True):
-        yield TunedConfig(
-            operation=name,
-            choice="" if result.invalidity == CORRECT else result.invalidity,
-            config=dict(result.params),
-            time_ns=None if time is None else time * _NS_PER_MS,
-            best=time is not None and time == best,
-        )
+    configs = _configs(file.name, results, [result.value_ms() for result in results])
+    return ImportedTunings(tuple(configs), unread_notices(file.name, unread))

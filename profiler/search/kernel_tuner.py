@@ -142,7 +142,9 @@ def _results(
     keys: list[str], cache: Mapping[str, Any], unread: Counter[str]
 ) -> Iterator[RecordedResult]:
     for written in cache.values():
-        if not isinstance(written, dict) or not all(_is_value(written, key) for key in keys):
+        if not isinstance(written, dict) or not all(
+            isinstance(written.get(key, keys), str | bool | int | float | None) for key in keys
+        ):
             unread["entry without its parameters"] += 1
             continue
         time = written.get("time")
@@ -166,10 +168,6 @@ def _results(
             timestamp=timestamp if isinstance(timestamp, str) else "",
             failure=failure,
         )
-
-
-def _is_value(entry: Mapping[str, Any], key: str) -> bool:
-    return key in entry and isinstance(entry[key], str | bool | int | float | None)
 
 
 def _time(value: Any) -> float | None:

@@ -49,7 +49,7 @@ class RecordedResult:
     compile_ms: float | None = None
     timestamp: str = ""
     failure: str = ""
-    """Name of the failure in a file of kernel_tuner."""
+    """Name of the failure in its file."""
 
     def value_ms(self, statistic: Statistic = "median") -> float | None:
         """Median or mean of the times, else the file's own number; None for a failed one.
@@ -71,35 +71,33 @@ def read_t4(path: Path) -> tuple[RecordedResult, ...]:
     """
     document = read_json(path, MAX_BYTES)
     try:
-        mapping = mapping_of(document, "T4")
-        results = list_of(mapping.get("results"), "results")
-        if not 1 <= len(results) <= MAX_RESULTS:
-            raise ParseError(f"results: {len(results)}, and there may be 1 to {MAX_RESULTS}")
-        scale = _scale(mapping.get("metadata"))
-        return tuple(_result(item, f"results[{i}]", scale) for i, item in enumerate(results))
+        return t4_results(document)
     except ParseError as error:
         raise ParseError(f"{path}: {error.message}", remedy=error.remedy) from None
 
 
-def readable_t4(document: Any, unread: Counter[str]) -> tuple[RecordedResult, ...]:
-    """Readable results of a T4 document; the faults of others are counted in `unread`.
+def t4_results(document: Any, unread: Counter[str] | None = None) -> tuple[RecordedResult, ...]:
+    """Results of a T4 document; raises ParseError where it is none, or has no readable result.
 
-    Raises ParseError where it is no T4 document, or has no readable result.
+    `unread` counts the faults of results that cannot be read; without it the first is raised.
     """
     mapping = mapping_of(document, "T4")
     items = list_of(mapping.get("results"), "results")
-    if len(items) > MAX_RESULTS:
-        raise ParseError(f"results: {len(items)}, and there may be {MAX_RESULTS}")
+    if not 1 <= len(items) <= MAX_RESULTS:
+        raise ParseError(f"results: {len(items)}, and there may be 1 to {MAX_RESULTS}")
     scale = _scale(mapping.get("metadata"))
     results = []
-    for item in items:
+    for number, item in enumerate(items):
         try:
-            results.append(_result(item, "result", scale))
+            place = "result" if unread is not None else f"results[{number}]"
+            results.append(_result(item, place, scale))
         except ParseError as error:
+            if unread is None:
+                raise
             is_known = error.message in unread or len(unread) < _MOST_REASONS
             unread[error.message if is_known else "result that cannot be read"] += 1
     if not results:
-        raise ParseError(f"no result that can be read: {next(iter(unread), 'results is empty')}")
+        raise ParseError(f"no result that can be read: {next(iter(unread or ()))}")
     return tuple(results)
 
 
@@ -138,6 +136,7 @@ def _result(item: Any, place: str, scale: float) -> RecordedResult:
         objective_ms=objective,
         compile_ms=float(compile_time) * scale if is_time(compile_time) else None,
         timestamp=timestamp if isinstance(timestamp, str) else "",
+        failure="" if invalidity == CORRECT else str(invalidity),
     )
 
 

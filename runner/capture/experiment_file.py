@@ -269,7 +269,11 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 def _experiment(document: Document, name: str, calls: Sequence[Document]) -> str:
     rows = [_problem(call, document["steps"]) for call in calls]
-    uniform = [row for row, call in zip(rows, calls, strict=True) if _is_skewed(call)]
+    uniform = [
+        row
+        for row, call in zip(rows, calls, strict=True)
+        if any(map(is_skewed, tensors_of([*call["arguments"].values()])))
+    ]
     if uniform:
         rows = [{**row, "indices": "captured"} for row in rows]
         rows += [{**row, "per_step": 0, "indices": "uniform"} for row in uniform]
@@ -310,12 +314,6 @@ def {function}_inputs(call, device, seed{indices}):
 
 {function}.check({check})
 """
-
-
-def _is_skewed(call: Document) -> bool:
-    """Whether a call has indices of which a few are far more frequent than the rest."""
-    tensors = tensors_of(list(call["arguments"].values()))
-    return any(map(is_skewed, tensors))
 
 
 Form = tuple[list[str], str, bool, str]

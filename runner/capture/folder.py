@@ -10,7 +10,7 @@ from typing import Any
 
 CALLS_FILE = "calls.json"
 VALUES_FOLDER = "values"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class CapturedFolderError(Exception):

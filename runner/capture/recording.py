@@ -326,7 +326,6 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             "torch": str(torch.__version__),
             "device": self._mode.device,
             "settings": _settings(),
-            "tf32": _tf32_libraries(),
             "first_step": steps.recorded_from,
             "steps": max(1, steps.recorded),
             "has_steps": steps.ended > 0,
@@ -365,15 +364,6 @@ def _settings() -> dict[str, Any]:
     """Settings of torch by name: no part of a call, but of its time and its results."""
     values = CellSettings().read_values()
     return {name: plain_json(value) for name, value in values.items() if name not in _NOT_OF_CALLS}
-
-
-def _tf32_libraries() -> list[str]:
-    """Libraries that multiply float32 on a GPU as TF32: no part of a call, but of its time."""
-    is_tf32: dict[str, bool] = {}
-    with suppress(AttributeError, RuntimeError):  # a program may set it by names old and new
-        is_tf32["matmul"] = torch.backends.cuda.matmul.fp32_precision == "tf32"
-        is_tf32["cudnn"] = torch.backends.cudnn.allow_tf32
-    return [name for name, is_so in is_tf32.items() if is_so]
 
 
 def _call_name(call: Call) -> str:

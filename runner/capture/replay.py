@@ -61,15 +61,12 @@ class CapturedCalls:
         path = Path(folder)
         self.folder = path.parent if path.is_file() else path
         self.document = read_calls(self.folder)
+        self._settings: Mapping[str, Any] = self.document.get("settings", {})
+        """Settings of torch in the program by name; none of a trace."""
         self.calls: dict[int, Mapping[str, Any]] = {
             call["id"]: call for call in self.document["calls"]
         }
-        self._tf32: Sequence[str] = self.document.get("tf32", ["cudnn"])
-        if "matmul" in self._tf32:
-            torch.set_float32_matmul_precision("high")
-        if "cudnn" not in self._tf32:
-            torch.backends.cudnn.allow_tf32 = False
-        _set_as_captured(self.document.get("settings", {}))
+        _set_as_captured(self._settings)
         self._graphs: dict[tuple[int, bool], Callable[..., Any]] = {}
 
     def inputs(
@@ -208,8 +205,10 @@ class CapturedCalls:
 
     def _relative(self, call: int) -> Mapping[torch.dtype, float]:
         """Relative errors allowed in results of a call, by type: TF32 has the digits of float16."""
-        uses_cudnn = "cudnn" in self._tf32 and bool(_OF_CUDNN.search(self._operators(call)))
-        if self.document["device"] == "cuda" and ("matmul" in self._tf32 or uses_cudnn):
+        in_matmul = self._settings.get("cuda.matmul.fp32_precision") == "tf32"
+        in_cudnn = self._settings.get("cudnn.allow_tf32", True)
+        uses_tf32 = in_matmul or (in_cudnn and _OF_CUDNN.search(self._operators(call)))
+        if self.document["device"] == "cuda" and uses_tf32:
             return {**_RELATIVE, torch.float32: _RELATIVE[torch.float16]}
         return _RELATIVE
 

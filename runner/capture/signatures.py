@@ -197,11 +197,6 @@ def family_of(key: Key) -> Key:
     return key[1], *[len(part) if isinstance(part, tuple) else part for part in key]
 
 
-@cache
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _device_type(tensor: torch.Tensor) -> str:
     """Type of a tensor's device, by the fastest query; raises NotReplayableError for meta."""
     if tensor.is_cuda:
@@ -366,7 +361,7 @@ class CallDescription:
             if isinstance(value, _Tensor):
                 tensor_values, sample = next(remaining_values), self._samples[value.number]
                 document = {
-                    "dtype": _dtype_name(value.dtype),
+                    "dtype": str(value.dtype).removeprefix("torch."),
                     "shape": list(value.shape),
                     "stride": list(value.stride),
                     "storage": of_key.places[value.number],

@@ -58,7 +58,8 @@ class Guest:
         self._arguments: tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]] = ((), {}, {})
         self._results: tuple[torch.Tensor, ...] = ()
         self._memory: SharedMemory | None = None
-        self._wait = _waits_for_nothing
+        self._wait: Callable[[], object] = bool
+        """Waits for the device; the function of a CPU does nothing."""
 
     def serve(self) -> None:
         """Answer until the judge has left."""
@@ -162,10 +163,6 @@ def _require_alike(results: Sequence[torch.Tensor], expected: Sequence[torch.Ten
 
 def _text_of(value: object) -> str:
     return str(tuple(value) if isinstance(value, torch.Size) else value).removeprefix("torch.")
-
-
-def _waits_for_nothing() -> None:
-    pass
 
 
 def main(descriptor: int) -> None:

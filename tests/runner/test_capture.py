@@ -207,7 +207,6 @@ def test_results_of_tf32_are_compared_as_such(tmp_path, settings_of_its_own):
     torch.set_float32_matmul_precision("high")
     document = in_program(lambda: x @ x, tmp_path / "c")
     torch.set_float32_matmul_precision("highest")
-    assert document["tf32"] == ["matmul", "cudnn"]
     accepted = {}
     for device in ("cpu", "cuda"):
         document["device"] = device  # that of the numbers below is a CPU in both
