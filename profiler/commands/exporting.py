@@ -199,8 +199,7 @@ def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult,
     if not called:
         raise UsageError(f"--problem {problem}: there are {names}.")
     of_problem = [cell for cell in cells if cell.problem == called[0]]
-    variants = list({cell.variant.id: cell.variant for cell in cells}.values())
-    tuned = {variant.id for variant in largest_group(variants)}
+    tuned = {variant.id for variant in largest_group(report.plan.variants)}
     results = tuple(_results(report, [c for c in of_problem if c.variant.id in tuned]))
     if not results:
         raise UsageError(f"No variant was measured at {called[0].name}.")

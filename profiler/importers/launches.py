@@ -40,8 +40,8 @@ _RANGE, _FULL_RANGE = "range", "full_range"
 """Columns of the paths of ranges, over all files: short as in groups, and complete."""
 _ROWS_AT_ONCE = 1000
 _DURATION_PART = "__time_duration"
-_MODEL = "device__attribute_display_name"
 """Part of the names of ncu's metrics that are durations."""
+_MODEL = "device__attribute_display_name"
 
 
 @dataclass(frozen=True, eq=False)

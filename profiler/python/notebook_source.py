@@ -58,23 +58,19 @@ def _require_all_marks(experiment: Experiment) -> None:
 
     What a loop, a factory or a call marks would be missing in the file.
     """
-    marked = Counter(map(_source_of, _functions(experiment)))
-    names = {_source_of(f): _plain_function(f).__name__ for f in _functions(experiment)}
-    for source, count in marked.items():
+    for source, count in Counter(map(_source_of, _functions(experiment))).items():
         statement = ast.parse(source).body[0]
         written = sum(
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and experiment.namespace.get(node.value.id) is experiment
+            isinstance(node, ast.Name) and experiment.namespace.get(node.id) is experiment
             for part in getattr(statement, "decorator_list", [statement])
             for node in ast.walk(part)
         )
         if count != written:
+            name = getattr(statement, "name", "a lambda")
             raise UsageError(
-                f"'{names[source]}' is marked for {experiment.name} by a loop or a call (marks: "
-                f"{count}, of decorators: {written}), which would be in no file.",
-                remedy="Mark it by decorators, with lists of what differs: "
-                "@experiment.variant(pieces=[2, 4]).",
+                f"'{name}' is marked for {experiment.name} by a loop or a call (marks: {count}, of "
+                f"decorators: {written}), which would be in no file.",
+                remedy="Mark it by decorators, with lists: @experiment.variant(pieces=[2, 4]).",
             )
 
 

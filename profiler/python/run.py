@@ -22,11 +22,10 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why
-from profiler.planning.matrix import value_text
 from profiler.python.notebook_source import notebook_source
 from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.documents import write_atomic
-from profiler.runner.experiment import Experiment, experiments_in
+from profiler.runner.experiment import Experiment, experiments_in, json_value
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
         spec=file_of(experiment, folder),
         out=folder,
         settings=[
-            f"{key}={value if isinstance(value, str) else yaml_value(value)}"
+            f"{key}={value if isinstance(value, str) else _yaml(value, key)}"
             for key, value in (settings or {}).items()
         ],
         only=only,
@@ -198,14 +197,9 @@ def _is_of_notebook(file: Path) -> bool:
     return file.parent.name.startswith("ipykernel_")
 
 
-def yaml_value(value: Any) -> str:
+def _yaml(value: Any, where: str) -> str:
     """YAML text of a value, in which texts such as `off` and `1.5` stay texts."""
-    if isinstance(value, Mapping):
-        items = (f"{yaml_value(key)}: {yaml_value(item)}" for key, item in value.items())
-        return f"{{{', '.join(items)}}}"
-    if isinstance(value, list | tuple | range):
-        return f"[{', '.join(map(yaml_value, value))}]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else value_text(value)
+    return json.dumps(json_value(value, where), ensure_ascii=False)
 
 
 def evaluate(  # noqa: PLR0913 - the last three by keyword
@@ -228,7 +222,7 @@ def evaluate(  # noqa: PLR0913 - the last three by keyword
     """
     folder = Path(out)
     target = file_of(incumbent, folder) if isinstance(incumbent, Experiment) else Path(incumbent)
-    settings = [] if problems is None else [f"problems={yaml_value(_section(problems))}"]
+    settings = [] if problems is None else [f"problems={_yaml(_section(problems), 'problems')}"]
     request = CheckRequest(
         target,
         budget_s=budget,

@@ -11,10 +11,11 @@ from profiler.search.estimates import (
     Estimate,
     Noise,
     block_values,
-    estimate,
     estimate_noise,
+    estimates,
     finalists,
     is_behind,
+    looks_by_variant,
 )
 from profiler.search.journal import (
     Evaluated,
@@ -53,8 +54,6 @@ class LiveSearch:
         self._strategy = make_strategy(terms.strategy, self._history, terms.seed)
         self._journal = journal
         self._records: list[Record] = []
-        self._looks: dict[str, list[tuple[float, ...]]] = {}
-        """Values of the blocks of each look, by measured variant."""
         self.diverged = False
         """Whether the strategy proposed other variants than the journal has (another version of the
         profiler): the values of the journal count all the same."""
@@ -82,10 +81,6 @@ class LiveSearch:
 
     def _keep(self, record: Record) -> None:
         self._records.append(record)
-        if isinstance(record, Evaluated | RepeatedLook) and (
-            values := block_values(record.log_ratios, self._objective)
-        ):
-            self._looks.setdefault(record.variant, []).append(values)
         for outdated in ("record", "noise", "_estimates"):
             vars(self).pop(outdated, None)
 
@@ -193,13 +188,11 @@ class LiveSearch:
     @cached_property
     def noise(self) -> Noise:
         """Noise of the values so far."""
-        return estimate_noise(self._looks)
+        return estimate_noise(looks_by_variant(self.record))
 
     @cached_property
     def _estimates(self) -> dict[str, Estimate]:
-        return {
-            variant: estimate(variant, looks, self.noise) for variant, looks in self._looks.items()
-        }
+        return estimates(self.record)
 
     def best(self) -> Estimate | None:
         """The variant with the smallest value; None while everything failed."""

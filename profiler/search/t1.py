@@ -24,13 +24,7 @@ from profiler.search.space import Parameter, SearchSpace, Value, constrained_spa
 MAX_BYTES = 16 * 2**20
 MAX_PARAMETERS = 200
 MAX_CONDITIONS = 10_000
-_TYPES: Mapping[str, type] = {
-    "int": int,
-    "uint": int,
-    "float": float,
-    "bool": bool,
-    "string": str,
-}
+_TYPES: Mapping[str, type] = {"bool": bool, "int": int, "float": float, "string": str}
 _VALUE_FORMS = (
     "Values are a list, range(…), list(range(…)), [2**i for i in range(6)] or a sum of these; "
     "texts stand in quotes, and the boolean values are True and False."
@@ -138,8 +132,7 @@ def t1_document(problem: TuningProblem) -> dict[str, Any]:
 
 
 def _type_name(values: Sequence[Value]) -> str:
-    for name in ("bool", "int", "float", "string"):
-        of_type = _TYPES[name]
+    for name, of_type in _TYPES.items():
         if all(
             isinstance(value, of_type) and (of_type is bool or not isinstance(value, bool))
             for value in values

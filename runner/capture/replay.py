@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from profiler.kernels.references import wide_type
+from profiler.runner.arguments import copy_of
 from profiler.runner.arrays import extent
 from profiler.runner.capture.distributions import draw, is_skewed, uniform_distribution
 from profiler.runner.capture.experiment_file import REGISTERED_BY
@@ -157,7 +159,7 @@ class CapturedCalls:
         self, call: int, results: Sequence[torch.Tensor], inputs: Mapping[str, Any], *, wide: bool
     ) -> list[str | None]:
         """Why each result is wrong, against the operator in float64 or in its own types."""
-        copied_inputs = _widened(inputs) if wide else _copied(inputs)
+        copied_inputs = _widened(inputs) if wide else copy_of(inputs, torch.clone)
         result_count = max(1, len(results))
         try:
             right_results = self.launch(call, copied_inputs, wide=wide)
@@ -177,7 +179,7 @@ class CapturedCalls:
         relative = self._relative(call)
         own_tensors: list[torch.Tensor | None] = [None] * len(right_tensors)
         if wide and ("graph" in self.calls[call] or any(map(_has_gaps, results, right_tensors))):
-            own_tensors = [*tensors_in(self.launch(call, _copied(inputs)))]
+            own_tensors = [*tensors_in(self.launch(call, copy_of(inputs, torch.clone)))]
         return [
             _fault_of(result, expected, relative, in_own_types)
             if id(expected) in compared
@@ -198,8 +200,12 @@ class CapturedCalls:
         def check(
             outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
         ) -> str | None:
-            right = function(problem["call"], **_copied(inputs))
-            return _first_fault(list(tensors_in(outputs)), list(tensors_in(right)))
+            right = function(problem["call"], **copy_of(inputs, torch.clone))
+            results, right_results = list(tensors_in(outputs)), list(tensors_in(right))
+            if len(results) != len(right_results):
+                return f"{len(results)} results in place of {len(right_results)}"
+            faults = map(_fault_of, results, right_results, repeat(_RELATIVE))
+            return next(filter(None, faults), None)
 
         return check
 
@@ -376,14 +382,6 @@ def _widened(value: Any) -> Any:
     return value
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-
 def _has_numbers(value: Any) -> bool:
     """Whether a value has floating-point or complex tensors, which are drawn."""
     return any(t.is_floating_point() or t.is_complex() for t in tensors_in(value))
@@ -400,14 +398,6 @@ def _has_gaps(result: torch.Tensor, right_result: torch.Tensor) -> bool:
     if not right_result.is_floating_point():
         return False
     return len(magnitude_gaps(right_result, 1 / _relative_of(result, _RELATIVE))) > 0
-
-
-def _first_fault(results: list[torch.Tensor], right_results: list[torch.Tensor]) -> str | None:
-    """First fault of results, against the results of another launch; None without a fault."""
-    if len(results) != len(right_results):
-        return f"{len(results)} results in place of {len(right_results)}"
-    pairs = zip(results, right_results, strict=True)
-    return next(filter(None, (_fault_of(*pair, _RELATIVE) for pair in pairs)), None)
 
 
 def _fault_of(

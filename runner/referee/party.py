@@ -120,7 +120,10 @@ class Party:
     ) -> Mapping[str, Any]:
         self._numbers += 1
         content = json.dumps({"do": request, "number": self._numbers, **message}).encode()
-        self._resume_processes()
+        stopped, self.stopped = self.stopped, ()
+        for pid in stopped:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
         try:
             socket.send_fds(self._channel, [content], files)
             answer = self._channel.recv(MOST_BYTES)
@@ -171,12 +174,6 @@ class Party:
         """Note the scheduling of processes, which must be the same after the turn."""
         processes = (os.getpid(), *_children(os.getpid()))
         self._before = {pid: _scheduling(pid) for pid in processes}
-
-    def _resume_processes(self) -> None:
-        stopped, self.stopped = self.stopped, ()
-        for pid in stopped:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """End the turn: from here on no process of the party runs, and so none writes its memory.

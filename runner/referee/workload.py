@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,7 @@ class Rounds:
         seed = secrets.randbits(32)
         torch.manual_seed(seed)
         inputs = self._functions.make_inputs(dict(self._problem), self.device, seed)
-        tensors = all_tensors(inputs)
+        _, tensors = _messages_of(inputs)
         if self._functions.check_of(self._problem, inputs) is not None:
             return Round(number, inputs, tensors)
         reference = self._functions.reference(dict(self._problem), inputs.copied())
@@ -126,18 +125,18 @@ class Rounds:
         return Round(number, inputs, tensors, expected, rounding.largest_errors())
 
 
-def all_tensors(arguments: Arguments) -> Tensors:
-    """Tensors of arguments in the order of their numbers."""
+def _messages_of(arguments: Arguments) -> tuple[dict[str, Any], Tensors]:
+    """Messages of arguments, and their tensors in the order of their numbers."""
     tensors: list[torch.Tensor] = []
 
     def number_of(tensor: torch.Tensor) -> int:
         tensors.append(tensor)
         return len(tensors) - 1
 
-    as_message(arguments.positional, number_of)
-    as_message(dict(arguments.by_name), number_of)
-    as_message(arguments.outputs, number_of)
-    return tuple(tensors)
+    positional = as_message(arguments.positional, number_of)["tuple"]
+    named = as_message(dict(arguments.by_name), number_of)
+    outputs = as_message(arguments.outputs, number_of)["tuple"]
+    return {"positional": {"tuple": [*positional, *outputs]}, "named": named}, tuple(tensors)
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -172,7 +171,7 @@ class Table:
             memory=self._memory.handle,
             places=message_of(places),
             results=[*range(inputs, len(places))],
-            **_argument_messages(like.inputs),
+            **_messages_of(like.inputs)[0],
             problem=as_message(problem, _no_tensor),
         )
         self._memory.close()
@@ -219,19 +218,6 @@ class Table:
         """Whether any input changed since it was dealt."""
         pairs = zip(self._inputs, self._played.tensors if self._played else (), strict=False)
         return not all(torch.equal(_bits(place), _bits(tensor)) for place, tensor in pairs)
-
-
-def _argument_messages(arguments: Arguments) -> dict[str, Any]:
-    """Messages of arguments, with tensors numbered as in `all_tensors`."""
-    numbers = count()
-
-    def number_of(_tensor: torch.Tensor) -> int:
-        return next(numbers)
-
-    positional = as_message(arguments.positional, number_of)["tuple"]
-    keywords = as_message(dict(arguments.by_name), number_of)
-    outputs = as_message(arguments.outputs, number_of)["tuple"]
-    return {"positional": {"tuple": [*positional, *outputs]}, "named": keywords}
 
 
 def _no_tensor(tensor: torch.Tensor) -> int:
