@@ -20,7 +20,7 @@ from profiler.machine.environment import (
 from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan, SearchPlan
 from profiler.notices import counted, remedy, text
-from profiler.planning.page_kinds import LADDER, PAGE_KINDS
+from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.plan import foreseen_plan, make_plan, plan_document
 from profiler.planning.readiness import check_ready, unchecked_notice
 from profiler.planning.space import Space, space_of
@@ -182,14 +182,10 @@ def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
     plan = make_plan(loaded, space)
     if only is None:
         return plan
-    from profiler.findings.variant_names import find_names
+    from profiler.findings.variant_names import names_in_plan
 
     # Labels are those of the whole experiment's page: made of differences among all variants.
-    names = find_names(
-        plan.variants,
-        references={plan.baseline or "", *plan.references},
-        ladder=LADDER in PAGE_KINDS[loaded.experiment.page.kind].finds,
-    )
+    names = names_in_plan(plan, PAGE_KINDS[loaded.experiment.page.kind])
     labels = {variant.id: names.label(variant) for variant in plan.variants}
     return make_plan(loaded, space, only=only, labels=labels)
 

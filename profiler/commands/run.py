@@ -48,7 +48,7 @@ from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.session_plans import NCU, sessions_differ_on
 from profiler.planning.space import Space, space_of
-from profiler.planning.spec import Experiment, LoadedSpec
+from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.runs import create_run, find_recording, require_folder
@@ -145,11 +145,7 @@ def written_run(
     if request.budget_s is not None:
         request = replace(request, budget=Budget(request.budget_s))
     seconds = SecondsRecorder()
-    with seconds.step("plans"):
-        planned = plan_experiment(request, request.overrides)
-    require_gated_metric(gate, planned.loaded.experiment)
-    require_explainable(request, planned)
-    require_folder(request.out)
+    planned = plan_run(request, gate, seconds)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
         planned = planned_for(request, planned, source)
@@ -159,11 +155,18 @@ def written_run(
     return write_run(request, report, folder, reporter, None)
 
 
-def require_gated_metric(gate: Gate | Bound | None, experiment: Experiment) -> None:
-    """Raise UsageError where --fail-on bounds a metric that the experiment cannot have."""
+def plan_run(
+    request: RunRequest, gate: Gate | Bound | None, seconds: SecondsRecorder
+) -> PlannedExperiment:
+    """The planned experiment; raises UsageError for what it cannot measure, explain or write."""
+    with seconds.step("plans"):
+        planned = plan_experiment(request, request.overrides)
     if isinstance(gate, Bound):
-        asked = (m if isinstance(m, str) else m.name for m in experiment.collect.metrics)
-        require_known_metric(gate, asked)
+        asked = planned.loaded.experiment.collect.metrics
+        require_known_metric(gate, (m if isinstance(m, str) else m.name for m in asked))
+    require_explainable(request, planned)
+    require_folder(request.out)
+    return planned
 
 
 def left_out_words(steps: Sequence[str]) -> str:

@@ -16,11 +16,9 @@ from profiler.commands.run import (
     WrittenRun,
     checked_gate,
     gated_exit_code,
-    plan_experiment,
+    plan_run,
     planned_for,
     print_results,
-    require_explainable,
-    require_gated_metric,
     terminal_reporter,
     warn_unready,
     write_run,
@@ -137,12 +135,8 @@ def written_runs_of_workers(
     Raises the first failure of a device where none of its problems was measured.
     """
     seconds = SecondsRecorder()
-    with seconds.step("plans"):
-        planned = plan_experiment(request, request.overrides)
+    planned = plan_run(request, gate, seconds)
     _require_for_workers(request, planned)
-    require_gated_metric(gate, planned.loaded.experiment)
-    require_explainable(request, planned)
-    require_folder(request.out)
     require_dask("--workers")
     from profiler.cluster.connection import CPU, connected_client
     from profiler.cluster.coordinator import measure_on_workers

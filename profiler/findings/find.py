@@ -53,7 +53,7 @@ from profiler.findings.kinds.timers import find_timers
 from profiler.findings.kinds.waves import WaveFindings, find_waves
 from profiler.findings.programs import Programs, alias_variants, sample_sources
 from profiler.findings.ranking import Ranking
-from profiler.findings.variant_names import Names, find_names
+from profiler.findings.variant_names import Names, names_in_plan
 from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
@@ -77,18 +77,9 @@ Values = Mapping[tuple[str, str], Value]
 
 def find(report: Report) -> Findings:
     """Findings of a run, as data."""
-    names = _names(report)
+    names = names_in_plan(report.plan, report.settings.page_kind)
     labelled = _labelled(report, names)
     return _Finder(labelled, _programs(labelled, names)).findings()
-
-
-def _names(report: Report) -> Names:
-    """Short and full names of all variants of the plan."""
-    return find_names(
-        report.plan.variants,
-        references={report.plan.baseline or "", *report.plan.references},
-        ladder=LADDER in report.settings.page_kind.finds,
-    )
 
 
 def _labelled(report: Report, variant_names: Names) -> Report:

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from profiler.model import Params, Scalar, Variant
+from profiler.model import Params, Plan, Scalar, Variant
+from profiler.planning.page_kinds import LADDER, PageKind
 from profiler.planning.problem_names import is_number, varying_parameters
 
 _TIMES = "\u00d7"
@@ -317,6 +318,12 @@ class Names:
     def from_parameters(self) -> bool:
         """Whether any label is made of chips, so that `shared` and `keys` are needed to read it."""
         return any(name.is_chips for name in self.by_variant.values())
+
+
+def names_in_plan(plan: Plan, kind: PageKind) -> Names:
+    """Names of the variants of a plan, on pages of a kind."""
+    references = {plan.baseline or "", *plan.references}
+    return find_names(plan.variants, references=references, ladder=LADDER in kind.finds)
 
 
 def find_names(

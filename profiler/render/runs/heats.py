@@ -35,11 +35,6 @@ CROSS = "\u00d7"
 MOST_SENTENCES = 4
 
 
-def machine_label(comparison: RunComparison) -> str:
-    """Label of the machines of the last two runs."""
-    return MACHINE_WORDS[comparison.last.machines]
-
-
 def direction(grids: RunGrids) -> str:
     """Words on which ratio is shown and how to read it."""
     older, newer = grids.names
@@ -53,7 +48,7 @@ def grid_parts(comparison: RunComparison) -> dict[str, Any] | None:
         return None
     scale = scale_of(ratio for variant in grids.variants for ratio in grids.ratios(variant))
     return {
-        "label": machine_label(comparison),
+        "label": MACHINE_WORDS[comparison.last.machines],
         "direction": direction(grids),
         "names": grids.names,
         "overview": _overview(grids, comparison),
@@ -224,7 +219,7 @@ def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     grids = comparison.grids
     if grids is None:
         return ()
-    label = machine_label(comparison)
+    label = MACHINE_WORDS[comparison.last.machines]
     texts = [f"{label[0].upper()}{label[1:]}: {direction(grids)}."]
     for variant, mean in grids.means[:MOST_SENTENCES]:
         if mean is None:

@@ -25,7 +25,7 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Mark
 from profiler.render.html import notice_rows, render
 from profiler.render.index import IndexEntry, machine_name
-from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
+from profiler.render.runs.heats import grid_parts, grid_sentences, variant_heat
 from profiler.render.runs.history import (
     VERDICT_ROLES,
     durations_table,
@@ -34,6 +34,7 @@ from profiler.render.runs.history import (
     runs_table,
 )
 from profiler.render.runs.rows import (
+    MACHINE_WORDS,
     PROGRAM_WORDS,
     change_table,
     field_word,
@@ -65,7 +66,7 @@ def render_comparison(comparison: RunComparison) -> str:
         ),
         "runs": comparison.runs,
         "banner": step.refused_words,
-        "machines": machine_label(comparison),
+        "machines": MACHINE_WORDS[step.machines],
         "headline": first,
         "sentences": (*more, *grid_sentences(comparison)),
         "cards": cards(comparison),
