@@ -92,14 +92,6 @@ def _pytorch(measured: HistoryRun, findings: Findings) -> Iterator[str]:
         yield json.dumps(record, allow_nan=False) + "\n"
 
 
-def _bencher(measured: HistoryRun, _: Findings) -> tuple[str]:
-    return (json.dumps(bencher_metrics(measured), indent=1, allow_nan=False) + "\n",)
-
-
-def _openmetrics(measured: HistoryRun, _: Findings) -> Iterator[str]:
-    return openmetrics_lines(measured)
-
-
 def _write_space(request: ExportRequest) -> ExitCode:
     """Write the variants of an experiment as a T1 file."""
     loaded = load_experiment(request.source, overrides=request.settings or ())
@@ -136,8 +128,8 @@ _T_FILES: Mapping[ExportFormat, Callable[[ExportRequest], ExitCode]] = {
 }
 _FORMATS: Mapping[ExportFormat, Callable[[HistoryRun, Findings], Iterable[str]]] = {
     "pytorch": _pytorch,
-    "bencher": _bencher,
-    "openmetrics": _openmetrics,
+    "bencher": lambda run, _: json.dumps(bencher_metrics(run), indent=1, allow_nan=False) + "\n",
+    "openmetrics": lambda run, _: openmetrics_lines(run),
 }
 
 

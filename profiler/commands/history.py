@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.commands.answers import answers_of_findings, answers_of_folder
-from profiler.commands.output import Stages, write_json_target, write_page
+from profiler.commands.output import Stages, warn, write_json_target, write_page
 from profiler.commands.requests import HistoryRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.history.answers import HistoryRun, answers_of_records
@@ -32,7 +32,7 @@ def show_history(request: HistoryRequest) -> ExitCode:
     stages = Stages(request.color)
     if request.rebuild or not store.path.exists():
         with stages.stage("Reading the runs"):
-            rebuild(request.reports, _warner(request.color), _recordings(request))
+            rebuild(request.reports, warn, _recordings(request))
     for file in request.imported or ():
         with stages.stage(f"Reading {file}"):
             store.add(read_answers(file))
@@ -136,7 +136,8 @@ def rebuild(out: Path, warn: Callable[[str], None], recordings: Sequence[Path] =
     out.mkdir(parents=True, exist_ok=True)
     fresh.path.unlink(missing_ok=True)
     try:
-        imported = [old for old in store.answers() if old.source != "run"]
+        # A run of another place has the name of its folder alone.
+        imported = [old for old in store.answers() if old.source != "run" or "/" not in old.run]
     except ProfilerError as error:
         warn(f"What was imported is lost: {error}")
         imported = []
@@ -155,11 +156,6 @@ def _reread_runs(
                 yield answers_of_folder(RunFolder(path), read_json(path / SUMMARY_JSON_FILE), out)
         except ProfilerError as error:
             warn(f"left out: {error}")
-
-
-def _warner(color: str) -> Callable[[str], None]:
-    errors = make_console(color, stderr=True)
-    return lambda text: errors.print(text, markup=False, soft_wrap=True)
 
 
 def read_answers(path: Path) -> Sequence[HistoryRun]:

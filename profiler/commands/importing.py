@@ -14,6 +14,7 @@ from profiler.commands.output import (
     csv_parts,
     is_own_page,
     is_table,
+    warn,
     write_json_target,
     write_page,
     write_table,
@@ -202,10 +203,8 @@ def _print(
 
 
 def _print_notices(notices: Sequence[Notice], request: ImportRequest) -> None:
-    console = make_console(request.color, stderr=True)
     for notice in notices:
-        line = f"{text(notice)} {remedy(notice)}".strip()
-        console.print(line, markup=False, soft_wrap=True)
+        warn(f"{text(notice)} {remedy(notice)}".strip(), request.color)
 
 
 def _write_page(

@@ -127,6 +127,11 @@ def _has_one_type(column: pd.Series[Any]) -> bool:
     return len(types) < 2 or types == {int, float}
 
 
+def warn(text: str, color: str = "auto") -> None:
+    """Print a line to stderr."""
+    make_console(color, stderr=True).print(text, markup=False, soft_wrap=True)
+
+
 def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True) -> None:
     """Print notices to stderr: a line each where `verbose`, else several in one line."""
     from profiler.render.console.terminal import Paragraph

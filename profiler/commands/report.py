@@ -17,6 +17,7 @@ from profiler.commands.output import (
     print_notices,
     require_one_stdout,
     show_page,
+    warn,
     write_json_target,
     write_markdown_target,
     write_results,
@@ -52,8 +53,8 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
         document, page = write_results(findings, folder)
         if folder.resolve().parent.parent == request.out.resolve():
             if folder == run.path:
-                keep_answers(request.out, folder, document, _warn)
-            write_index(request.out, _warn, {folder: document})
+                keep_answers(request.out, folder, document, warn)
+            write_index(request.out, warn, {folder: document})
     if "-" not in (request.json_target, request.markdown_target):
         from profiler.render.console.tables import final_summary
 
@@ -64,10 +65,6 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     write_markdown_target(findings, request.markdown_target)
     write_json_target(document, request.json_target)
     return report.exit_code
-
-
-def _warn(text: str) -> None:
-    make_console("auto", stderr=True).print(text, markup=False, soft_wrap=True)
 
 
 def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = None) -> Report:
@@ -93,11 +90,8 @@ def _results_folder(run: RunFolder, request: ReportRequest) -> Path:
         reason = why_read_only(run.path)
         if reason is None:
             return run.path
-        make_console(request.color, stderr=True).print(
-            f"{run.path} cannot be written to ({reason}): its page goes to {request.out}.",
-            markup=False,
-            soft_wrap=True,
-        )
+        text = f"{run.path} cannot be written to ({reason}): its page goes to {request.out}."
+        warn(text, request.color)
     created = datetime.now().astimezone().isoformat(timespec="seconds")
     return create_run(request.out, run.record().experiment, created).path
 

@@ -193,7 +193,7 @@ def read_recordings(
     for folder in folders:
         try:
             record = read_json(open_record(folder).path / RUN_FILE)
-            entry = _checked_entry(record, folder.as_posix(), folder, page=False)
+            entry = _entry(record, folder.as_posix(), folder, page=False)
         except UsageError as error:
             warn(f"left out: {error}")
             continue
@@ -234,9 +234,9 @@ def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry
     page = (run.path / PAGE_FILE).is_file()
     if not run.exists():
         document = read_json(file) if summary is None else summary
-        return _checked_entry(document, folder, run.path, page=page)
+        return _entry(document, folder, run.path, page=page)
     record = run.record()
-    entry = partial(_checked_entry, folder=folder, path=run.path, page=page, number=record.number)
+    entry = partial(_entry, folder=folder, path=run.path, page=page, number=record.number)
     if summary is None and not file.exists():
         return entry(asdict(record))
     try:
@@ -246,40 +246,36 @@ def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry
         return replace(entry(asdict(record)), fault=error.message)
 
 
-def _checked_entry(
+def _entry(
     document: Mapping[str, Any], folder: str, path: Path, *, page: bool, number: int = 0
 ) -> RunEntry:
     """Entry from a document; raises UsageError, which names `path`, where it is malformed."""
+    settings = ("gpu", "clock_control", "cache_control")
     try:
-        return _entry(document, folder, number, page=page)
+        environment = document["environment"]
+        commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
+        ratio, low, high = _answer_ratio(document.get("answer") or {})
+        return RunEntry(
+            folder=folder,
+            experiment=_text(document["experiment"]),
+            title=_text(document.get("title") or document["experiment"]),
+            created=_text(document["created"]),
+            number=number,
+            replayed=bool(document.get("replayed")),
+            gpu=_text(environment.get("gpu") or environment.get("cpu") or ""),
+            settings=tuple(environment.get(name) and _text(environment[name]) for name in settings),
+            commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
+            cells=len(document["cells"] if "cells" in document else document["keys"]),
+            baseline=document.get("baseline"),
+            page=page,
+            answer=_text(document.get("sentence") or ""),
+            best=tuple(_problem_bests(document)) if "answer" in document else (),
+            ratio=ratio,
+            ratio_low=low,
+            ratio_high=high,
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{path}: damaged, or none of this program: {error!r}") from error
-
-
-def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool) -> RunEntry:
-    environment = document["environment"]
-    commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
-    settings = ("gpu", "clock_control", "cache_control")
-    ratio, low, high = _answer_ratio(document.get("answer") or {})
-    return RunEntry(
-        folder=folder,
-        experiment=_text(document["experiment"]),
-        title=_text(document.get("title") or document["experiment"]),
-        created=_text(document["created"]),
-        number=number,
-        replayed=bool(document.get("replayed")),
-        gpu=_text(environment.get("gpu") or environment.get("cpu") or ""),
-        settings=tuple(environment.get(name) and _text(environment[name]) for name in settings),
-        commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
-        cells=len(document["cells"] if "cells" in document else document["keys"]),
-        baseline=document.get("baseline"),
-        page=page,
-        answer=_text(document.get("sentence") or ""),
-        best=tuple(_problem_bests(document)) if "answer" in document else (),
-        ratio=ratio,
-        ratio_low=low,
-        ratio_high=high,
-    )
 
 
 def _answer_ratio(answer: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:

@@ -246,9 +246,17 @@ class History:
         """Trends whose level changed: variants over their problems, then cells."""
         return tuple(trend for trend in (*self.variants, *self.trends) if trend.changes)
 
-    def differences(self, older: int, newer: int) -> tuple[str, ...]:
+    def differences(self, older_run: int, newer_run: int) -> Iterator[str]:
         """Differences of two runs in words: commit, card, versions."""
-        return tuple(_differences(self.runs[older], self.runs[newer]))
+        older, newer = self.runs[older_run], self.runs[newer_run]
+        if older.commit != newer.commit:
+            yield f"commit {older.commit or 'unknown'} \u2192 {newer.commit or 'unknown'}"
+        if older.card.lower() != newer.card.lower():
+            yield "another card"
+        for field in sorted({*older.versions, *newer.versions}):
+            before, after = older.versions.get(field), newer.versions.get(field)
+            if before != after and before and after:
+                yield f"{field} {before} \u2192 {after}"
 
 
 def find_history(
@@ -323,17 +331,6 @@ def _mean(answers: Sequence[Answer], problem: str) -> Answer:
     )
 
 
-def _differences(older: HistoryRun, newer: HistoryRun) -> Iterable[str]:
-    if older.commit != newer.commit:
-        yield f"commit {older.commit or 'unknown'} \u2192 {newer.commit or 'unknown'}"
-    if older.card.lower() != newer.card.lower():
-        yield "another card"
-    for field in sorted({*older.versions, *newer.versions}):
-        before, after = older.versions.get(field), newer.versions.get(field)
-        if before != after and before and after:
-            yield f"{field} {before} \u2192 {after}"
-
-
 # ---- the newest run, or the base of a gate, against its own past ---------------------------------
 
 
@@ -398,26 +395,16 @@ def find_control(history: History) -> Control | None:
         deviations.append((trend, log_off, abs(log_off) > limit))
     if not deviations:
         return None
-    baselines = [
-        (log_off, is_beyond) for trend, log_off, is_beyond in deviations if trend.is_baseline
-    ]
-    cells = [
-        (trend, math.exp(log_off), is_beyond)
-        for trend, log_off, is_beyond in deviations
-        if not trend.is_baseline
-    ]
+    baselines = [(off, is_beyond) for trend, off, is_beyond in deviations if trend.is_baseline]
+    cells = [deviation for deviation in deviations if not deviation[0].is_baseline]
+    moved = [(trend, math.exp(off)) for trend, off, is_beyond in cells if is_beyond]
     floors = [_noise_floor(history, run) for run in range(newest + 1)]
     earlier_floors = [floor for floor in floors[:-1] if floor is not None]
     return Control(
         past_runs=newest,
-        baseline=math.exp(np.mean([log_off for log_off, _ in baselines])) if baselines else None,
+        baseline=math.exp(np.mean([off for off, _ in baselines])) if baselines else None,
         baseline_moved=2 * sum(is_beyond for _, is_beyond in baselines) > len(baselines),
-        moved_cells=tuple(
-            sorted(
-                ((trend, ratio) for trend, ratio, is_beyond in cells if is_beyond),
-                key=lambda pair: -pair[1],
-            )
-        ),
+        moved_cells=tuple(sorted(moved, key=lambda pair: -pair[1])),
         cells=len(cells),
         noise_floor=floors[-1],
         usual_noise_floor=float(np.median(earlier_floors)) if earlier_floors else None,

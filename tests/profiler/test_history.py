@@ -301,10 +301,14 @@ def test_rebuilding_keeps_what_was_imported(tmp_path, monkeypatch, capsys):
     out = tmp_path / "reports"
     request = HistoryRequest(imported=[file], reports=out, rebuild=True)
     assert show_history(request) is ExitCode.COMPLETE
+    elsewhere = answers_of_summary(summary(1, {}), "20261130-120000", "run", "ncu")
+    gone = answers_of_summary(summary(2, {}), "toy/20261130-130000", "run", "ncu")
+    Store.beside(out).add([elsewhere, gone])
     rebuild(out, pytest.fail)
+    assert [run.run for run in Store.beside(out).runs("toy")] == [elsewhere.run]
     assert show_history(HistoryRequest(reports=out)) is ExitCode.COMPLETE
     assert "tritonbench: 1 run\n" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="there are: tritonbench"):
+    with pytest.raises(UsageError, match="there are: toy, tritonbench"):
         show_history(HistoryRequest("other", reports=out))
     answered = HistoryRequest("tritonbench", reports=out, json_target=str(tmp_path / "h.json"))
     assert show_history(answered) is ExitCode.COMPLETE
