@@ -22,7 +22,7 @@ from profiler.commands.compare import (
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import BisectRequest, run_request
 from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
-from profiler.machine.environment import resolved_architecture
+from profiler.machine.environment import resolved_architecture, visible_gpus
 from profiler.model import SCHEMA_VERSION, Outcome, Verdict
 from profiler.notices import counted
 from profiler.revisions.bisection import (
@@ -93,7 +93,8 @@ def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> Comm
     settings = (request.spec.name, request.cell, request.metric, request.commits)
     commits = tuple(commit.hash for commit in history)
     content = file.read_bytes() if file.is_file() else b""
-    identity = repr((*settings, request.overrides, commits, content))
+    gpus = [gpu.name for gpu in visible_gpus()]  # folders may be shared by machines
+    identity = repr((*settings, request.overrides, commits, content, gpus))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
     folder = request.out.resolve() / FOLDER / name

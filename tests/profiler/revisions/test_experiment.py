@@ -2,11 +2,14 @@
 
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from profiler.commands import bisect
 from profiler.commands.compare import measure_versions
+from profiler.commands.requests import BisectRequest
 from profiler.errors import SpecError, UsageError
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
@@ -203,6 +206,19 @@ def test_a_repository_is_left_as_it_is(history):
     )
     assert listed.stdout.decode().splitlines() == [" M sums.cu", "?? trees/"]
     assert repository.merge_base("HEAD", edited.hash) == repository.commit("HEAD")
+
+
+def test_a_bisection_of_another_gpu_has_a_journal_of_its_own(history, monkeypatch):
+    """In a folder that two machines share, the answers of one were those of the other."""
+    for _ in range(2):
+        history.commit(CUDA)
+    spec, out = history.folder / "sums.yaml", history.folder / "reports"
+    request = BisectRequest("HEAD~1..HEAD", spec, out=out)
+    journals = set()
+    for name in ("NVIDIA H100", "NVIDIA A100", "NVIDIA H100"):
+        monkeypatch.setattr(bisect, "visible_gpus", lambda name=name: [SimpleNamespace(name=name)])
+        journals.add(bisect._commit_sessions(request, None).journal.path)
+    assert len(journals) == 2
 
 
 def test_any_subject_and_name_and_signed_commits_are_read(history, tmp_path):
