@@ -191,7 +191,7 @@ def _choose_cell(sessions: CommitSessions) -> tuple[str | None, int]:
     candidates = slower or differing or [pair for pair in changes if pair[1].is_open]
     if not candidates:
         return None, 1
-    most, _ = max(candidates, key=lambda pair: abs(math.log(pair[1].ratio)))
+    most, _ = max(candidates, key=lambda pair: max(pair[1].ratio, _quotient(1.0, pair[1].ratio)))
     sessions.reporter.say(f"Most changed: {most.variant} at {most.problem}; --cell names another.")
     return measured.base_cells[most.old.id].id, 1
 
@@ -387,25 +387,30 @@ class CommitSessions:
         return Change(pair.verdict or Verdict.NO_DATA, pair.ratio, pair.low, pair.high)
 
     def _metric_change(self, findings: Findings, new: Cell, old: Cell) -> Change:
-        """Change of medians: they differ beyond the margin where their intervals do not meet.
-
-        A higher value is called SLOWER.
-        """
+        """Change of medians beyond the margin; UNCLEAR if intervals meet, SLOWER if it is more."""
         names = [label.name for label in findings.numbers.metrics]
         if self.request.metric not in names:
             raise UsageError(
                 f"--metric {self.request.metric}: not measured; there are {', '.join(names)}"
             )
         after, before = (findings.numbers.value(c, self.request.metric) for c in (new, old))
-        if not (after.present and before.present and before.median):
+        if not (after.present and before.present):
             return Change(Verdict.NO_DATA)
-        ratio = after.median / before.median
+        ratio = _quotient(after.median, before.median)
         margin = self.version(0).loaded.experiment.margin_pct / 100
         intervals_meet = after.low <= before.high and after.high >= before.low
-        differs = abs(ratio - 1) > margin and not intervals_meet
-        verdict = Verdict.SAME if not differs else Verdict.SLOWER if ratio > 1 else Verdict.FASTER
-        low, high = after.low / before.high, after.high / before.low
-        return Change(verdict, ratio, low, high)
+        verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
+        if not abs(ratio - 1) > margin:
+            verdict = Verdict.SAME
+        elif intervals_meet:
+            verdict = Verdict.UNCLEAR
+        ends = _quotient(after.low, before.high), _quotient(after.high, before.low)
+        return Change(verdict, ratio, *ends)
+
+
+def _quotient(value: float, other: float) -> float:
+    """A ratio; 1 of two zeros, infinity of a number to 0, such as the first bytes that spill."""
+    return value / other if other else math.inf if value else 1.0
 
 
 def _with_blocks(version: Version, blocks: int) -> Version:

@@ -118,7 +118,8 @@ class Bisection:
     def remainder(self) -> float:
         """Ratio of the whole change to the product of the confirmed steps; 1: nothing is left."""
         ratios = [step.change.ratio for step in self.steps if step.state is State.FOUND]
-        return self.total_change.ratio / math.prod(ratios)
+        product = math.prod(ratios)
+        return self.total_change.ratio / product if product else math.nan
 
 
 # ---- how they are found --------------------------------------------------------------------------

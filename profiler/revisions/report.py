@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -142,6 +143,8 @@ def change_words(change: Change, metric: str) -> str:
     word = ("slower" if slower else "faster") if timed else ("more" if slower else "less")
     metric_text = "" if timed else f" {metric}"
     interval_ends = sorted(abs(100 * (value - 1)) for value in (change.low, change.high))
+    if not (change.ratio > 0 and math.isfinite(change.ratio)):
+        return f"{word}{metric_text}, {'from' if slower else 'to'} 0"
     if change.ratio >= 2:
         times = f"{change.ratio:.2f}\N{MULTIPLICATION SIGN}"
         return f"{times} [{change.low:.2f}, {change.high:.2f}] {word}{metric_text}"

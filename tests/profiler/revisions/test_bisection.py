@@ -4,6 +4,7 @@ import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,11 +13,21 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks/history"))
 
 from bisections import COMMITS, KINDS, History, one_culprit, outcome, scored, two_culprits
 
+from profiler.commands.bisect import CommitSessions
 from profiler.commands.requests import BisectRequest
+from profiler.findings.cell_numbers import Value
 from profiler.model import Verdict
 from profiler.revisions import bisection
-from profiler.revisions.bisection import Change, Journal, State, Survey, bisect
-from profiler.revisions.report import Account, bisection_lines
+from profiler.revisions.bisection import (
+    Bisection,
+    Change,
+    Journal,
+    State,
+    Step,
+    Survey,
+    bisect,
+)
+from profiler.revisions.report import Account, bisection_lines, change_words
 from profiler.revisions.repository import Commit
 
 
@@ -87,6 +98,35 @@ def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
         assert [(step.after, step.state) for step in found.steps] == [(12, State.NOT_CONFIRMED)]
         assert not found.culprits
         assert not any("No single commit" in line for line in lines_of(found)), "one was seen"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "words"),
+    [
+        (0, 128, Verdict.SLOWER, "more spill_store_bytes, from 0"),
+        (128, 0, Verdict.FASTER, "less spill_store_bytes, to 0"),
+        (0, 0, Verdict.SAME, "the same"),
+        (64, 128, Verdict.SLOWER, "2.00\u00d7 [2.00, 2.00] more spill_store_bytes"),
+    ],
+)
+def test_a_metric_may_be_zero(before, after, verdict, words):
+    """The first bytes that spill were `not measured`."""
+    metric = "spill_store_bytes"
+    values = [Value(**dict.fromkeys(("median", "low", "high"), n)) for n in (before, after)]
+    numbers = SimpleNamespace(metrics=[SimpleNamespace(name=metric)], value=lambda n, _: values[n])
+    experiment = SimpleNamespace(experiment=SimpleNamespace(margin_pct=1.0))
+    sessions = SimpleNamespace(
+        request=SimpleNamespace(metric=metric),
+        version=lambda _: SimpleNamespace(loaded=experiment),
+    )
+    findings = SimpleNamespace(numbers=numbers)
+    change = CommitSessions._metric_change(sessions, findings, 1, 0)
+    assert (change.verdict, change_words(change, metric)) == (verdict, words)
+    found = Bisection(change, (0, 1), (Step(0, 1, change, State.FOUND),), (), sessions=1)
+    assert lines_of(found)
+    values[1] = values[1]._replace(low=-1.0, high=200.0)
+    change = CommitSessions._metric_change(sessions, findings, 1, 0)
+    assert change.verdict is (Verdict.SAME if before == after else Verdict.UNCLEAR)
 
 
 def test_equal_programs_are_not_measured():
