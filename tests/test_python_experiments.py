@@ -15,7 +15,8 @@ import profiler as package
 from profiler.errors import UsageError
 from profiler.model import slug
 from profiler.python.run import file_of
-from profiler.runner.experiment import Experiment
+from profiler.runner.experiment import Experiment, experiment_of
+from profiler.runner.import_path import import_file
 
 DOCS = TESTS.parent / "docs"
 ON_CPU = ("--set", "collect.device=cpu", "--set", "collect.explain=false")
@@ -182,6 +183,7 @@ CELLS = (
     "@e.inputs\ndef inputs(n):\n    return list(range(n))\n",
     "@e.variant(baseline=True, times=[3])\ndef repeated(x, times):\n"
     "    for _ in range(times):\n        y = doubled(x)\n    return y\n",
+    "@e.variant(k=[2])\n@e.variant(k=[1], tags='one')\ndef other(x, k):\n    return x\n",
 )
 
 
@@ -204,10 +206,11 @@ def test_a_file_is_written_from_the_cells_of_a_notebook(tmp_path):
     path = file_of(experiment, tmp_path)
     names = {}
     exec(compile(path.read_text(), path, "exec"), names)  # noqa: S102 - written just now
-    assert names["e"].description()["variants"] == [
-        {**variant, "line": names["e"].variants["repeated"].line}
-        for variant in experiment.description()["variants"]
-    ]
+    written, of_cells = names["e"].description(), experiment.description()
+    for variant in (*written["variants"], *of_cells["variants"]):
+        del variant["line"]
+    assert len(written["variants"]) == 3
+    assert written["variants"] == of_cells["variants"]
     assert names["repeated"]([1, 2], 3) == [2, 4]
     assert names["DTYPE"] is torch.float16
     written = path.stat().st_mtime_ns
@@ -219,7 +222,8 @@ def test_a_file_is_written_from_the_cells_of_a_notebook(tmp_path):
     [
         ("e.variant(name='f')(lambda x: table)", "'table', .* use, is of type object"),
         ("twice = doubled\n@e.variant\ndef g(x):\n    return twice(x)", "'twice', .* another name"),
-        ("e.variant(name='f')(m.sqrt)", "'sqrt' is marked for cells and does not stand in a cell"),
+        ("e.variant(name='f')(m.sqrt)", "sqrt: its source cannot be read"),
+        ("e.variant(name='f')(Counter.most_common)", "'most_common' is marked .*: 1, of .*: 0"),
         ("e.variant(name='f')(\n lambda x:\n x\n)", "its source cannot be read"),
         ("e.variant(name='f')(doubled)", "'doubled' is marked .*: 1, of decorators: 0"),
         (
@@ -236,6 +240,16 @@ def test_what_no_file_can_have_is_refused_by_name(cell, message):
     experiment = notebook((*CELLS, cell), table=object(), DTYPE=torch.float16)["e"]
     with pytest.raises(UsageError, match=message):
         file_of(experiment, TESTS)
+
+
+def test_what_a_script_marks_for_an_experiment_that_it_imports_is_refused(tmp_path):
+    (tmp_path / "sums.py").write_text(python_blocks("python.md")[0])
+    experiment = experiment_of(import_file(tmp_path / "sums.py"))
+    assert file_of(experiment, tmp_path) == tmp_path / "sums.py"
+    of_script = {"__name__": "__main__", "e": experiment}
+    exec("@e.variant\ndef mine(x):\n    return x.sum(1)\n", of_script)  # noqa: S102 - as above
+    with pytest.raises(UsageError, match=r"'mine' is marked for row-sums outside of sums\.py"):
+        file_of(experiment, tmp_path)
 
 
 # ---- profiler new --------------------------------------------------------------------------------

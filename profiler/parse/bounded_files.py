@@ -63,15 +63,9 @@ def read_plain(path: Path, limit: int | None = None, limit_name: str = _UNPACKED
     """
     require_regular(path)
     with path.open("rb") as stream:
-        return _read_whole(stream, path, limit, limit_name)
-
-
-def _read_whole(
-    stream: BinaryIO, path: Path, limit: int | None, limit_name: str = _UNPACKED
-) -> bytes:
-    # In one piece where the file is as large as it says: joining pieces takes twice the memory.
-    size = max(_PART_BYTES, os.fstat(stream.fileno()).st_size + 1)
-    return b"".join(_bounded_parts(stream, path, limit, limit_name, part_bytes=size))
+        # In one piece where the file is as large as it says: joining pieces takes twice the memory.
+        size = max(_PART_BYTES, os.fstat(stream.fileno()).st_size + 1)
+        return b"".join(_bounded_parts(stream, path, limit, limit_name, part_bytes=size))
 
 
 def read_packed(path: Path, limit: int | None = None) -> bytes:
@@ -80,17 +74,17 @@ def read_packed(path: Path, limit: int | None = None) -> bytes:
     Raises OSError where it cannot be read or is damaged, ParseError as `read_plain` does.
     """
     require_regular(path)
-    with path.open("rb") as stream:
-        return _read_unpacked(stream, path, limit)
+    try:
+        with gzip.open(path) as stream:
+            return b"".join(_bounded_parts(stream, path, limit))
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"damaged: {error}") from error
 
 
 def read_content(path: Path, limit: int | None = None) -> bytes:
     """Content of a file, unpacked where it is gzip; raises what `read_packed` raises."""
     require_regular(path)
-    with path.open("rb") as stream:
-        packed = stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-        stream.seek(0)
-        return _read_unpacked(stream, path, limit) if packed else _read_whole(stream, path, limit)
+    return read_packed(path, limit) if is_packed(path) else read_plain(path, limit)
 
 
 def decoded(content: bytes) -> str:
@@ -133,14 +127,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.filename == str(temporary):
             error.filename = str(path)  # the user named this one
         raise
-
-
-def _read_unpacked(packed: BinaryIO, path: Path, limit: int | None) -> bytes:
-    try:
-        with gzip.GzipFile(fileobj=packed) as stream:
-            return b"".join(_bounded_parts(stream, path, limit))
-    except (EOFError, zlib.error) as error:
-        raise OSError(f"damaged: {error}") from error
 
 
 def _bounded_parts(

@@ -30,27 +30,16 @@ def notebook_source(experiment: Experiment) -> str:
     value of another kind.
     """
     source = _Source(experiment)
-    for function in _functions(experiment):
-        _require_of_notebook(function, experiment)
+    for function in functions_of(experiment):
         source.add_function(function)
     _require_all_marks(experiment)
     return source.text()
 
 
-def _functions(experiment: Experiment) -> Iterator[Function]:
+def functions_of(experiment: Experiment) -> Iterator[Function]:
+    """Functions that are marked for an experiment, once for each mark."""
     yield from experiment.functions.values()
-    yield from (variant.function for variant in experiment.variants.values())
-
-
-def _require_of_notebook(function: Function, experiment: Experiment) -> None:
-    """Raise UsageError for a function of the experiment that no cell of the notebook defines."""
-    if not _is_of_notebook(_plain_function(function), experiment.namespace):
-        name = getattr(function, "__name__", repr(function))
-        raise UsageError(
-            f"'{name}' is marked for {experiment.name} and does not stand in a cell of the "
-            "notebook.",
-            remedy="Call it in a function of a cell, and mark that one.",
-        )
+    yield from (v.function for v in experiment.variants.values() for _ in v.uses)
 
 
 def _require_all_marks(experiment: Experiment) -> None:
@@ -58,7 +47,7 @@ def _require_all_marks(experiment: Experiment) -> None:
 
     What a loop, a factory or a call marks would be missing in the file.
     """
-    for source, count in Counter(map(_source_of, _functions(experiment))).items():
+    for source, count in Counter(map(_source_of, functions_of(experiment))).items():
         statement = ast.parse(source).body[0]
         written = sum(
             isinstance(node, ast.Name) and experiment.namespace.get(node.id) is experiment
@@ -70,7 +59,7 @@ def _require_all_marks(experiment: Experiment) -> None:
             raise UsageError(
                 f"'{name}' is marked for {experiment.name} by a loop or a call (marks: {count}, of "
                 f"decorators: {written}), which would be in no file.",
-                remedy="Mark it by decorators, with lists: @experiment.variant(pieces=[2, 4]).",
+                remedy="Mark functions of cells by decorators: @e.variant(pieces=[2, 4]).",
             )
 
 
@@ -130,13 +119,10 @@ def _is_literal(value: Any) -> bool:
 
 def _import_from(name: str, value: Any) -> str:
     """Import statement of a value that a module defines at its top level."""
-    module, qualified_name = (
-        getattr(value, "__module__", None),
-        getattr(value, "__qualname__", None),
-    )
-    if module in (None, "__main__") or not qualified_name or "." in qualified_name:
+    module, own_name = (getattr(value, key, None) for key in ("__module__", "__qualname__"))
+    if module in (None, "__main__") or not own_name or "." in own_name:
         raise _unwritable(name, f"is of type {type(value).__name__}")
-    return f"from {module} import {qualified_name} as {name}"
+    return f"from {module} import {own_name} as {name}"
 
 
 def _unwritable(name: str, reason: str) -> UsageError:

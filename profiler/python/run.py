@@ -16,13 +16,14 @@ from profiler.commands.output import report_document
 from profiler.commands.report import read_run
 from profiler.commands.requests import CheckRequest, ExplainRequest, RunRequest
 from profiler.commands.run import written_run
+from profiler.errors import UsageError
 from profiler.findings.brief import brief
 from profiler.findings.document import cell_table, summary_table, wide_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why
-from profiler.python.notebook_source import notebook_source
+from profiler.python.notebook_source import functions_of, notebook_source
 from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.documents import write_atomic
 from profiler.runner.experiment import Experiment, experiments_in, json_value
@@ -183,6 +184,7 @@ def file_of(experiment: Experiment, out: Path) -> Path:
     """
     file = Path(experiment.file)
     if file.suffix == ".py" and file.is_file() and not _is_of_notebook(file):
+        _require_all_of_file(experiment, file)
         has_several = len(experiments_in(experiment.namespace.values())) > 1
         return file.with_name(f"{file.name}:{experiment.name}") if has_several else file
     path = out / NOTEBOOK_FOLDER / f"{experiment.name}.py"
@@ -190,6 +192,18 @@ def file_of(experiment: Experiment, out: Path) -> Path:
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_atomic(path, text)
     return path
+
+
+def _require_all_of_file(experiment: Experiment, file: Path) -> None:
+    """Raise UsageError for a function of the script or notebook that imports the experiment."""
+    for function in functions_of(experiment):
+        module = getattr(function, "__module__", None)
+        if module == "__main__" != experiment.namespace.get("__name__"):
+            raise UsageError(
+                f"'{getattr(function, '__name__', function)}' is marked for {experiment.name} "
+                f"outside of {file.name}, which alone is measured.",
+                remedy=f"Put it into {file.name}, or make an experiment here.",
+            )
 
 
 def _is_of_notebook(file: Path) -> bool:
