@@ -103,6 +103,7 @@ def test_a_clock_that_moved_does_not_trip(ready, tmp_path):
         ([SMALL, "transpose", "--fail-on", "regression:-2%"], "--fail-on regression:-2%"),
         ([SMALL, "transpose", "--baseline", "troch"], "did you mean 'torch'"),
         ([SMALL, "transpose", "--only", "nothing=1"], "no cell has 'nothing'"),
+        ([SMALL, "transpose", "--set", "margin_pct=5"], "runs are compared as they were"),
     ],
 )
 def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):

@@ -62,6 +62,11 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     spec = experiment_of(request.runs)
     if spec is not None:
         return _compare_revisions(request, spec, gate)
+    if replace(request, baseline=None).overrides:
+        raise UsageError(
+            "--set, --blocks, --timer, --fast and --device say how revisions are measured: runs "
+            "are compared as they were."
+        )
     folders = find_runs(request.runs, request.reports)
     comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
     if request.json_target is not None:
