@@ -39,8 +39,8 @@ class Change:
 
     @property
     def is_open(self) -> bool:
-        """Whether more blocks could decide."""
-        return self.verdict is Verdict.UNCLEAR
+        """Whether more blocks could decide, or there were none."""
+        return self.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
 
 
 UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
@@ -245,14 +245,13 @@ class _Search:
             gaps = max(1, count - 1)
             points = [usable[round(i * (len(usable) - 1) / gaps)] for i in range(count)]
             unprepared = [point for point in points if point not in self.programs]
-            programs = dict(
-                zip(unprepared, self.prepare(unprepared) if unprepared else (), strict=True)
-            )
-            failed = {place for place, program in programs.items() if program is None}
-            self.skipped |= failed
-            self.programs |= {p: program for p, program in programs.items() if program is not None}
-            if not failed:
+            if not unprepared:
                 return points
+            for place, program in zip(unprepared, self.prepare(unprepared), strict=True):
+                if program is None:
+                    self.skipped.add(place)
+                else:
+                    self.programs[place] = program
 
     def _measured_survey(self, points: Sequence[int]) -> Survey:
         """Survey of commits; neighbours with the same program are measured once."""

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -98,6 +98,16 @@ def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
         assert [(step.after, step.state) for step in found.steps] == [(12, State.NOT_CONFIRMED)]
         assert not found.culprits
         assert not any("No single commit" in line for line in lines_of(found)), "one was seen"
+
+    def without_number(places, attempt):
+        made = history.measure(places, attempt)
+        steps = [
+            none if b == 12 else change for b, change in zip(places[1:], made.steps, strict=True)
+        ]
+        return replace(made, steps=tuple(steps))
+
+    found = bisect(COMMITS, history.prepare, without_number)
+    assert State.UNCLEAR in [step.state for step in found.steps], "no number is no SAME"
 
 
 @pytest.mark.parametrize(
