@@ -553,10 +553,8 @@ def _platform(events: Sequence[_Event]) -> str:
 def _operation(event: _Event, process: int, platform: str) -> Row:
     kind = _ON_DEVICE[event.category]
     row: Row = {"kind": kind.value, "process": process, **_names(event, kind, platform)}
-    for column, fact in _OPERATION_FACTS.items():
-        row[column] = _integer(event.facts.get(fact))
-    for column, fact in _PEER_FACTS.items():
-        if row[column] is None:
+    for column, fact in (*_OPERATION_FACTS.items(), *_PEER_FACTS.items()):
+        if row.get(column) is None:
             row[column] = _integer(event.facts.get(fact))
     # kineto writes 0 where there is no graph.
     row["graph_node"] = _integer(event.facts.get("graph node id")) or None
@@ -580,10 +578,8 @@ def _copy_kind(name: str) -> str:
     match = _COPY.search(name)
     if match is None:
         return "Unknown" if name.startswith(_UNKNOWN_COPY) else name.removeprefix("Memcpy ")
-    source_end, target_end = (
-        (match["of"], match["to"]) if match["of"] else (match["start"], match["end"])
-    )
-    return f"{_ENDS[source_end.upper()]}-to-{_ENDS[target_end.upper()]}"
+    ends = (match["of"] or match["start"], match["to"] or match["end"])
+    return "-to-".join(_ENDS[end.upper()] for end in ends)
 
 
 def _axes(name: str, sizes: object) -> Row:

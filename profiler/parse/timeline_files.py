@@ -63,13 +63,9 @@ class TimelineFacts:
 
 def write_timeline(folder: Path, timeline: Timeline, facts: TimelineFacts) -> None:
     """Write the cleaned files of an attempt; the same timeline gives the same bytes."""
-    frames = {
-        OPERATIONS_FILE: timeline.operations,
-        RANGES_FILE: timeline.ranges,
-        API_FILE: timeline.api,
-    }
-    for name, frame in frames.items():
-        text = frame[list(_TABLES[name])].to_csv(index=False, lineterminator="\n")
+    frames = (timeline.operations, timeline.ranges, timeline.api)
+    for (name, columns), frame in zip(_TABLES.items(), frames, strict=True):
+        text = frame[list(columns)].to_csv(index=False, lineterminator="\n")
         _write(folder / f"{name}.gz", gzip.compress(text.encode("utf-8"), 6, mtime=0))
     document = {"schema_version": SCHEMA_VERSION, **vars(facts)}
     _write(folder / FACTS_FILE, (json.dumps(document, indent=1) + "\n").encode())
@@ -109,14 +105,7 @@ def _read_facts(path: Path) -> TimelineFacts:
         data = json.loads(read_plain(path).decode("utf-8"))
         version = data.pop("schema_version")
         facts = TimelineFacts(**data)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ParseError(f"{path}: damaged: {error}") from error
     if version != SCHEMA_VERSION:
         raise ParseError(f"{path}: written by another version (schema {version})")
