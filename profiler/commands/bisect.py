@@ -30,7 +30,6 @@ from profiler.revisions.bisection import (
     Bisection,
     Change,
     Journal,
-    State,
     Step,
     Survey,
     bisect,
@@ -155,7 +154,7 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         bisection.out_of_sessions
         or verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
         or (verdict is Verdict.SAME and bisection.ends != all_commits)
-        or any(step.state is not State.FOUND for step in bisection.steps)
+        or bisection.found != bisection.steps
     )
     return document, is_open
 

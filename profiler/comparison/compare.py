@@ -14,7 +14,7 @@ from profiler.comparison.grids import RunGrids, find_grids
 from profiler.comparison.runs import ComparedRun, Timings
 from profiler.comparison.steps import RunStep, step_between
 from profiler.findings.gates import GATE_COLUMNS
-from profiler.findings.variant_names import Names, find_names
+from profiler.findings.variant_names import find_names
 from profiler.model import FEWEST_BLOCKS, Cell
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import LADDER
@@ -199,7 +199,11 @@ def compare(runs: Sequence[ComparedRun]) -> RunComparison:
 
 def _cells_with_short_names(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
     """Every cell by its id, as the newest run that has it defines it, under short names."""
-    names = _variant_names(runs)
+    variants = {variant.id: variant for run in runs for variant in run.report.plan.variants}
+    plans = [run.report.plan for run in runs]
+    references = {name for plan in plans for name in (plan.baseline or "", *plan.references)}
+    ladder = LADDER in runs[-1].report.settings.page_kind.finds
+    names = find_names(tuple(variants.values()), references=references, ladder=ladder)
     cells: dict[str, Cell] = {}
     for run in runs:
         problems = short_names(run.report.plan.problems)
@@ -208,15 +212,6 @@ def _cells_with_short_names(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
             problem = replace(cell.problem, name=problems[cell.problem.id])
             cells[cell.id] = replace(cell, variant=variant, problem=problem)
     return cells
-
-
-def _variant_names(runs: Sequence[ComparedRun]) -> Names:
-    """Names of the variants of all runs together: no two have the same label."""
-    variants = {variant.id: variant for run in runs for variant in run.report.plan.variants}
-    plans = [run.report.plan for run in runs]
-    references = {name for plan in plans for name in (plan.baseline or "", *plan.references)}
-    ladder = LADDER in runs[-1].report.settings.page_kind.finds
-    return find_names(tuple(variants.values()), references=references, ladder=ladder)
 
 
 def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> dict[str, Values]:

@@ -97,28 +97,25 @@ class Bisection:
     out_of_sessions: bool = False
 
     @property
+    def found(self) -> tuple[Step, ...]:
+        """Confirmed steps."""
+        return tuple(step for step in self.steps if step.state is State.FOUND)
+
+    @property
     def culprits(self) -> tuple[Step, ...]:
         """Confirmed steps in the direction of the whole history's change."""
-        return tuple(
-            step
-            for step in self.steps
-            if step.state is State.FOUND and step.change.verdict is self.total_change.verdict
-        )
+        verdict = self.total_change.verdict
+        return tuple(step for step in self.found if step.change.verdict is verdict)
 
     @property
     def opposite_steps(self) -> tuple[Step, ...]:
         """Confirmed steps in the other direction, or undone by later steps."""
-        return tuple(
-            step
-            for step in self.steps
-            if step.state is State.FOUND and step.change.verdict is not self.total_change.verdict
-        )
+        return tuple(step for step in self.found if step not in self.culprits)
 
     @property
     def remainder(self) -> float:
         """Ratio of the whole change to the product of the confirmed steps; 1: nothing is left."""
-        ratios = [step.change.ratio for step in self.steps if step.state is State.FOUND]
-        product = math.prod(ratios)
+        product = math.prod(step.change.ratio for step in self.found)
         return self.total_change.ratio / product if product else math.nan
 
 

@@ -105,11 +105,8 @@ def _excluded(
             {cell.problem.name for cell in version.cells if cell.variant.name == variant}
             for version in versions
         ]
-        missing = [
-            problem
-            for problem in problems
-            if not all(problem in version_problems for version_problems in problems_by_version)
-        ]
+        common = set.intersection(*problems_by_version)
+        missing = [problem for problem in problems if problem not in common]
         if missing:
             names = [version_name(variant, v.commit, several=several) for v in versions]
             yield {

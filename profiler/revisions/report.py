@@ -125,7 +125,7 @@ def _rest_lines(bisection: Bisection, history: Sequence[Commit]) -> Iterator[str
         remainder = bisection.remainder - 1
         if not bisection.steps:
             yield "No single commit changed it by more than the margin: it came in small steps."
-        elif all(step.state is State.FOUND for step in bisection.steps) and abs(remainder) > max(
+        elif bisection.found == bisection.steps and abs(remainder) > max(
             _NOTICED, abs(bisection.total_change.ratio - 1) / 4
         ):
             yield f"These steps leave {100 * remainder:+.1f} % to others, each below the margin."

@@ -102,10 +102,7 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
     baseline = next(cell.variant for cell in plan.cells if cell.variant.id == plan.baseline)
     imported = modules_elsewhere(loaded.experiment, loaded.base)
     installed = _installed_modules(repository.root.resolve(), files, imported)
-    digests = {
-        name: _digest(digest, installed)
-        for name, digest in _digests(loaded, space, cells, files).items()
-    }
+    digests = _digests(loaded, space, cells, files, installed)
     return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests, installed)
 
 
@@ -140,9 +137,13 @@ def _installed_modules(
 
 
 def _digests(
-    loaded: LoadedSpec, space: Space, cells: Sequence[Cell], files: Mapping[str, str]
+    loaded: LoadedSpec,
+    space: Space,
+    cells: Sequence[Cell],
+    files: Mapping[str, str],
+    installed: Mapping[str, str],
 ) -> dict[str, str]:
-    """Digest by variant name: of its function, else of the workload's files.
+    """Digest by variant name: of its function, else of the workload's files, and `installed`.
 
     `files`: of the commit; what is not compiled may read any of them but documents, and Python,
     which is followed where statements import it.
@@ -158,6 +159,7 @@ def _digests(
         variant.name: _digest(
             sources.variants.get(variant.id) or described,
             None if space.recipe(variant.params) else may_read,
+            installed,
             dict(variant.params),
             dict(variant.env),
         )
