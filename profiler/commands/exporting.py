@@ -17,7 +17,7 @@ from profiler.errors import ExitCode, UsageError, naming
 from profiler.exports.formats import bencher_metrics, openmetrics_lines, pytorch_records
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.history.answers import HistoryRun
+from profiler.history.answers import HistoryRun, collector_of
 from profiler.machine.console import make_console
 from profiler.model import Cell, Outcome, SessionKind
 from profiler.planning.cell_filter import problems_called
@@ -215,13 +215,15 @@ def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
 
 
 def block_durations_ms(report: Report) -> dict[str, tuple[float, ...]]:
-    """Durations of the timing blocks' first arms by cell id, in milliseconds."""
+    """Duration of each timing block by cell id, in milliseconds: as `duration_ns` has it.
+
+    First arms under the first of the timers; of several launches in a block the median.
+    """
     samples = report.measured.samples
     if "duration_ns" not in samples:  # nothing was measured
         return {}
     timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]
-    durations = timing[timing["duration_ns"] > 0]
-    return {
-        str(cell): tuple(float(value) / 1e6 for value in values)
-        for cell, values in durations.groupby("cell", observed=True)["duration_ns"]
-    }
+    timed = timing[(timing["collector"] == collector_of(report.plan)) & (timing["duration_ns"] > 0)]
+    blocks = timed.groupby(["cell", "block"], observed=True)["duration_ns"].median() / 1e6
+    cells = blocks.groupby("cell", observed=True)
+    return {str(cell): tuple(map(float, values)) for cell, values in cells}

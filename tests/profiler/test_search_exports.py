@@ -8,11 +8,12 @@ from typing import get_args
 from unittest.mock import Mock
 
 import jsonschema
+import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from recorded import findings_of_recording, report_of_recording
 
-from profiler.commands.exporting import export, tuning_results, write_figures
+from profiler.commands.exporting import block_durations_ms, export, tuning_results, write_figures
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.exports.formats import openmetrics_lines
@@ -152,6 +153,17 @@ def test_a_run_as_records_of_pytorchs_benchmark_database(exported):
     read = {a.problem: a for a in runs.answers if a.variant == "naive-b256" and a.n > 1}
     problem = next(text for text in read if "1024 \u00d7 512 float16" in text)
     assert read[problem].value == value.median
+
+
+def test_of_several_timers_the_first_is_exported():
+    """Records and T4 files held what ncu, CUDA events and wall clock gave, in one list."""
+    findings = findings_of_recording(RECORDING.with_name("timing_methods.zip"))
+    times = block_durations_ms(findings.report)
+    assert len(times) == 6
+    for cell in findings.programs.plan.cells:
+        number = findings.numbers.value(cell, "duration_ns")
+        assert len(times[cell.id]) == 8
+        assert 1e6 * np.median(times[cell.id]) == pytest.approx(number.median, rel=0.01)
 
 
 def test_a_run_in_bencher_metric_format(exported):
