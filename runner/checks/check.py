@@ -108,7 +108,7 @@ class WrongResultError(Exception):
 
 
 class OverrunError(WrongResultError):
-    """A launch wrote behind an output, perhaps into the inputs or the right result of others."""
+    """A launch wrote behind its memory, perhaps into the inputs or the right result of others."""
 
 
 def as_tensors(value: Any, subject: str) -> Tensors:
@@ -149,7 +149,7 @@ def _dense_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _UNWRITTEN = 0xA5
-"""Byte behind outputs before a launch."""
+"""Byte behind what a launch writes, before it."""
 
 
 def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None = None) -> Any:
@@ -162,7 +162,7 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
     """
     restore(launch)
     declared = getattr(launch, "outputs", None)
-    for memory in _memory_behind(launch):
+    for memory in _memory_behind(launch).values():
         memory.fill_(_UNWRITTEN)
     if declared is None:
         allocations = _allocations_like(launch())
@@ -175,18 +175,18 @@ def poisoned_result(launch: Launch, first_launch: Callable[[Launch], Any] | None
 
 
 def refuse_overrun(launch: Launch) -> None:
-    """Raise OverrunError where a launch has written behind an output (`poisoned_result`)."""
-    for number, memory in enumerate(_memory_behind(launch)):
+    """Raise OverrunError where a launch has written behind its memory (`poisoned_result`)."""
+    for name, memory in _memory_behind(launch).items():
         if written := int((memory != _UNWRITTEN).sum()):
             raise OverrunError(
-                f"it writes past the end of output {number}: {written} of the {len(memory)} bytes "
-                "behind it have changed"
+                f"it writes past the end of {name}: {written} of the {len(memory)} bytes behind it "
+                "have changed"
             )
 
 
-def _memory_behind(launch: Launch) -> Sequence[torch.Tensor]:
-    """Bytes behind each output of a launch that has such memory, which no launch may write."""
-    memory: Sequence[torch.Tensor] = getattr(launch, "behind_outputs", ())
+def _memory_behind(launch: Launch) -> Mapping[str, torch.Tensor]:
+    """Bytes behind what a launch writes, by names, where it has some; no launch may write them."""
+    memory: Mapping[str, torch.Tensor] = getattr(launch, "memory_behind", {})
     return memory
 
 

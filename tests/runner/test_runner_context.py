@@ -91,7 +91,7 @@ def test_an_exception_is_explained_by_what_the_device_reports_after_it(bench, se
 def test_a_launch_that_writes_past_an_output_ends_the_session_as_it_may_have_overwritten_others(
     bench, select
 ):
-    with pytest.raises(ContextLostError, match="past the end of output 0: 4 of the 8 bytes behind"):
+    with pytest.raises(ContextLostError, match="past the end of sums: 4 of the 8 bytes behind"):
         bench.run(bench.job(["overrun", "plain"]))
 
     (failure,) = select(bench.journal(bench.job(["overrun"])), event="failed")

@@ -124,6 +124,7 @@ class CudaFileWorkload:
         return OutputLaunch(
             launches,
             outputs=tuple(inputs[tensor.name] for tensor in outputs),
+            memory_behind={t.name: memory_behind(tensors[t.name]) for t in (*outputs, *of_scratch)},
             filled=[(tensors[t.name], t.fill.constant or 0) for t in filled if t.fill is not None],
             copied=[(inputs[t.name], inputs[filled_name(t.name)]) for t in outputs if t.is_read],
         )
@@ -221,12 +222,13 @@ class OutputLaunch:
         launches: Sequence[Launch],
         *,
         outputs: tuple[torch.Tensor, ...],
+        memory_behind: Mapping[str, torch.Tensor],
         filled: Sequence[tuple[torch.Tensor, float]],
         copied: Sequence[tuple[torch.Tensor, torch.Tensor]],
     ) -> None:
         self._launches = launches
         self.outputs = outputs
-        self.behind_outputs = tuple(map(memory_behind, outputs))
+        self.memory_behind = memory_behind
         self._filled = filled
         self._copied = copied
 
@@ -283,7 +285,7 @@ def make_tensors(
 _BYTES_BEHIND = 1024
 
 
-def empty_output(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def empty_guarded(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A tensor with memory behind it that no kernel may write (`memory_behind`)."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.empty(size + _BYTES_BEHIND, dtype=torch.uint8, device=device)
@@ -320,10 +322,10 @@ def dtype_named(name: str) -> torch.dtype:
 
 def _make(tensor: TensorArgument, problem: Params, generator: torch.Generator) -> torch.Tensor:
     dtype, shape = dtype_named(tensor.dtype_of(problem)), tensor.shape_of(problem)
-    fill = tensor.fill_of(problem)
-    if not tensor.output and fill is not None:
+    fill, is_written = tensor.fill_of(problem), tensor.output or tensor.scratch
+    if fill is not None and not is_written:
         return _filled(fill, shape, dtype, generator)
-    empty = empty_output if tensor.output else torch.empty
+    empty = empty_guarded if is_written else torch.empty
     made: torch.Tensor = empty(shape, dtype=dtype, device=generator.device)
     return made if fill is None else made.copy_(_filled(fill, shape, dtype, generator))
 
@@ -353,9 +355,7 @@ def make_scratch(tensor: TensorArgument, values: Params, device: torch.device) -
     """
     if tensor.fill is not None:
         return _make(tensor, values, torch.Generator(device=device))
-    memory = torch.empty(
-        tensor.shape_of(values), dtype=dtype_named(tensor.dtype_of(values)), device=device
-    )
+    memory = empty_guarded(tensor.shape_of(values), dtype_named(tensor.dtype_of(values)), device)
     if memory.dtype.is_floating_point:
         return memory.fill_(math.nan)
     return memory.fill_(memory.dtype == torch.bool or torch.iinfo(memory.dtype).max // 10 * 7)

@@ -110,15 +110,16 @@ def test_grid_block_addresses_and_numbers_reach_the_kernel(affine):
     assert launch.outputs[0] is out
 
 
-PAST_THE_END = "past the end of output 0: 12 of the 1024"
+PAST_THE_END = "past the end of out: 12 of the 1024"
 
 
+@pytest.mark.parametrize("kind", ["output", "scratch"])
 @pytest.mark.parametrize(
     ("beyond", "refused"),
-    [(0, nullcontext()), (3, pytest.raises(check.WrongResultError, match=PAST_THE_END))],
+    [(0, nullcontext()), (3, pytest.raises(check.OverrunError, match=PAST_THE_END))],
 )
-def test_a_kernel_that_writes_past_the_end_of_an_output_is_refused(affine, beyond, refused):
-    arguments = dict(AFFINE["arguments"])
+def test_a_kernel_that_writes_past_the_end_of_its_memory_is_refused(affine, beyond, refused, kind):
+    arguments = {**AFFINE["arguments"], "out": tensor(**{kind: True}, fill=7.0)}
     arguments |= {"x": tensor(dtype="float64", shape=["n + 8"]), "n": f"n + {beyond}"}
     workload = described({**AFFINE, "arguments": arguments, "grid": ["1"]})
     problem, variant = {"n": 10}, {"threads": 16, "wide": 0, "kib": 1}

@@ -142,7 +142,7 @@ class _Overrun:
         rows = len(launch.inputs)
         self._memory = torch.zeros(rows + 2)
         self.outputs = (self._memory[:rows],)
-        self.behind_outputs = (self._memory[rows:].view(torch.uint8),)
+        self.memory_behind = {"sums": self._memory[rows:].view(torch.uint8)}
         self._inputs = launch.inputs
 
     def __call__(self):
