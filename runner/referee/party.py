@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -99,7 +100,13 @@ class Party:
         }
         caches = {name: str(Path(folder, subfolder)) for name, subfolder in _CACHES.items()}
         places = dict.fromkeys(_PLACES, folder)
-        return {**kept_variables, **caches, **places, RUNNER_VARIABLE: str(os.getpid())}
+        named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        packages = {  # torch may be installed where only these say
+            "PYTHONPATH": os.pathsep.join(filter(_holds_packages, named)),
+            "PYTHONUSERBASE": site.getuserbase(),
+        }
+        of_run = {RUNNER_VARIABLE: str(os.getpid())}
+        return {**kept_variables, **caches, **places, **packages, **of_run}
 
     def ask(self, request: str, files: tuple[int, ...] = (), **message: Any) -> Mapping[str, Any]:
         """Answer to a request, in a turn of its own; raises ForeignError where it fails."""
@@ -244,9 +251,14 @@ def _readable_paths(file: Path, hidden: Path) -> list[str]:
     folders = [folder for folder in search_folders(file) if not hidden.is_relative_to(folder)]
     package = Path(__file__).parents[2]
     package_folders = [package, (package / "runner").resolve()]
-    installed = [entry for entry in sys.path if Path(entry).name.endswith("-packages")]
+    installed = filter(_holds_packages, sys.path)
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *installed]
     return [str(file), *map(str, (*folders, *package_folders)), *python]
+
+
+def _holds_packages(folder: str) -> bool:
+    """Whether a folder of an import path is one that pip installs into."""
+    return Path(folder).name.endswith("-packages")
 
 
 def _scheduling(pid: int) -> Scheduling:

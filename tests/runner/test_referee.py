@@ -25,6 +25,7 @@ from profiler.runner.failures import ForeignError, diagnose
 from profiler.runner.import_path import import_file
 from profiler.runner.referee.confine import landlock_version
 from profiler.runner.referee.exchange import SharedMemory, as_message, of_message, places_for
+from profiler.runner.referee.party import Party
 from profiler.runner.referee.workload import RefereedWorkload
 from profiler.runner.seal import ImplausibleError
 
@@ -193,6 +194,18 @@ def test_honest_functions_of_either_side_are_right(refereed, name):
 def test_a_candidate_is_confined_and_the_incumbent_is_not(refereed):
     confined = {file.name: refereed.party_of(file).is_confined for file in refereed.files}
     assert confined == {"sums.py": False, "candidate.py": True}
+
+
+def test_a_candidate_finds_packages_where_only_a_variable_says(tmp_path, monkeypatch):
+    packages, candidate = tmp_path / "lib/site-packages", tmp_path / "candidate.py"
+    packages.mkdir(parents=True)
+    (packages / "own_package.py").write_text("NUMBER = 2")
+    candidate.write_text("from own_package import NUMBER\n")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    monkeypatch.syspath_prepend(packages)
+    party = Party(candidate, is_trusted=False, hidden=tmp_path / "task.py")
+    assert party.is_alive, "torch may be installed there"
+    party.close()
 
 
 def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp_path):
