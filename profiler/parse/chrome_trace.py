@@ -23,7 +23,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -482,9 +482,25 @@ def _rows(traces: Sequence[_Trace], base_ns: int, *, on_gpu: bool) -> Iterator[t
             return correlations.setdefault((trace_number, in_trace), len(correlations) + 1)
 
         shift_ns = trace.base_ns - base_ns
+        shared = _shared_correlations(trace.events)
         for table, event, row in _rows_of_trace(trace.events, correlation, on_gpu=on_gpu):
             row["start_ns"], row["end_ns"] = event.start_ns + shift_ns, event.end_ns + shift_ns
+            if table == "operations" and _integer(event.facts.get("correlation")) in shared:
+                row["process"] = MISSING
+                trace.unread["process of an operation"] += 1
             yield table, row
+
+
+def _shared_correlations(events: Sequence[_Event]) -> Set[object]:
+    """Correlation ids of calls of several processes, as where ranks were merged into one file."""
+    processes: dict[object, int] = {}
+    calls = (event for event in events if event.category.endswith(_CALL_ENDS))
+    return {
+        number
+        for call in calls
+        if (number := _integer(call.facts.get("correlation")))
+        and processes.setdefault(number, call.process) != call.process
+    }
 
 
 def _rows_of_trace(

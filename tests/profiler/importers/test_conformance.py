@@ -586,6 +586,21 @@ def test_an_operation_without_its_device_is_on_none_and_said(tmp_path):
     assert document["not_read"] == {"device of an operation": 1}
 
 
+def test_ranks_merged_into_one_trace_do_not_launch_for_each_other(tmp_path):
+    """Each counts its calls from 1: the step of the first had the kernels of all."""
+    events = []
+    for rank, pid in enumerate((100, 200)):
+        of_rank = {"args": {"correlation": 1, "device": rank}}
+        step = event(0, cat="user_annotation", name=f"step of {pid}", pid=pid, ts=0, dur=900)
+        call = event(0, cat="cuda_runtime", name="cudaLaunchKernel", pid=pid, ts=1, **of_rank)
+        events += [step, call, event(1, pid=rank, **of_rank)]
+    (tmp_path / "t.json").write_text("[" + ",\n".join(events) + "]")
+    document = read_files([tmp_path / "t.json"])[0].document()["timelines"][0]
+    assert [row["operations"] for row in document["ranges"]] == [None, None]
+    assert document["not_read"] == {"process of an operation": 2}
+    assert document["devices"] == 2
+
+
 def test_events_without_a_category_are_counted_by_their_process(read, tmp_path):
     """Ascend's tracer writes a bare list, times as texts, and a process for each kind."""
     names = {10: "Python", 30: "Ascend Hardware"}
