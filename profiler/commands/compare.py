@@ -235,8 +235,8 @@ def measure_versions(
     for name, digest in versions[-1].installed.items():
         if any(version.installed.get(name, digest) != digest for version in versions):
             raise UsageError(
-                f"{name} differs between these revisions, and is imported from where it is "
-                "installed: each of them would run the same files",
+                f"{name} differs between these revisions, and is imported from outside of the "
+                "experiment's folder: each of them would run the same files",
                 remedy=f"Put the experiment into the folder that {name} lies in.",
             )
     baseline = versions[0].baseline

@@ -119,7 +119,8 @@ def _installed_modules(
 ) -> dict[str, str]:
     """Digest by name of the files of a commit that modules are, where such are installed.
 
-    They are installed from the working tree (`pip install -e`), or copies.
+    They are installed from the working tree (`pip install -e`), or copies; what is not installed
+    may be anywhere, as the file may change `sys.path`.
     """
     digests = {}
     for name in names:
@@ -130,9 +131,11 @@ def _installed_modules(
         usual = (f"{folder}{name}" for folder in _PACKAGES)
         packages = (path for path in usual if f"{path}/__init__.py" in files)
         begins = tuple(f"{path}/" for path in (*inside, *packages))
-        module_files = sorted(file for file in files.items() if f"{file[0]}/".startswith(begins))
-        if module_files:
-            digests[name] = _digest(module_files)
+        own = [path for path in files if f"{path}/".startswith(begins)]
+        if spec is None:
+            own += filter(re.compile(rf"(.*/)?{re.escape(name)}(/|\.py$)").match, files)
+        if own:
+            digests[name] = _digest(sorted((path, files[path]) for path in own))
     return digests
 
 

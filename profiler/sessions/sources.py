@@ -212,7 +212,7 @@ def modules_elsewhere(experiment: Experiment, base: Path) -> set[str]:
         for file in _with_imports(entry)
         for name in _imported_names(file, entry.root)
         if not any(_files_of(name, entry.folders))
-    } - {profiler.__name__}
+    } - {profiler.__name__, "__main__"}
 
 
 def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:

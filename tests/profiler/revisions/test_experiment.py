@@ -176,7 +176,13 @@ def mine(x):
 
 @pytest.mark.parametrize(
     ("file", "is_same"),
-    [("README.md", True), ("other.py", True), ("sums.cu", False), ("src/tiles/__init__.py", False)],
+    [
+        ("README.md", True),
+        ("other.py", True),
+        ("sums.cu", False),
+        ("src/tiles/__init__.py", False),
+        ("lib/tiles.py", False),
+    ],
 )
 def test_python_that_may_read_what_was_edited_is_not_the_same(history, monkeypatch, file, is_same):
     """A kernel that torch compiles from a `.cu` file was `not measured`, and passed each gate."""
