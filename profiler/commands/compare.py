@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from profiler.commands.output import print_notices, write_json_target, write_page
 from profiler.commands.requests import CompareRequest, RunRequest, run_request
-from profiler.errors import ExitCode, UsageError
+from profiler.errors import SPEC_SUFFIXES, ExitCode, UsageError
 from profiler.findings.gates import Gate, RevisionComparison, parse_gate
 from profiler.machine.console import make_console
 from profiler.model import slug
@@ -36,6 +36,7 @@ from profiler.revisions.versions import (
     shared_variants,
     source_changes,
 )
+from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
@@ -83,9 +84,8 @@ def show_comparison(request: CompareRequest) -> ExitCode:
 def experiment_of(texts: Sequence[str]) -> Path | None:
     """The experiment after the revisions of an argument list; None where all are runs."""
     last = Path(texts[-1])
-    suffix = last.name.partition(":")[0].rpartition(".")[2]
-    file = last.with_name(last.name.partition(":")[0])
-    return last if suffix in ("py", "yaml", "yml") and file.is_file() else None
+    file, _ = file_and_name(last)
+    return last if file.suffix in SPEC_SUFFIXES and file.is_file() else None
 
 
 def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:

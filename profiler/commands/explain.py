@@ -12,9 +12,8 @@ from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
-from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document, idle_document
-from profiler.findings.why.find import IdleDifference, find_why, idle_difference, pair_why
+from profiler.findings.why.find import find_why, idle_difference, pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.machine.console import make_console
 from profiler.model import Cell, Problem, Variant
@@ -48,32 +47,22 @@ _OF_FILES = frozenset(
 
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the explanation of the answer's pair, or of the cells that the request names."""
+    from profiler.render.console.explain import COLUMNS, explain_text, idle_text
+
     findings = find(read_run(open_run(find_run(str(request.run), request.reports))))
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
     idle = idle_difference(findings)
     if idle is not None and not find_why(findings).cells and request.names_nothing:
-        document, text = idle_document(findings, idle), partial(_idle_text, findings, idle)
+        document, text = idle_document(findings, idle), partial(idle_text, findings, idle)
     else:
         cell, pair = explained_pair(findings, request)
         cell_why = find_why(findings).cells[findings.programs.source(cell)]
         document = explain_document(findings, cell, cell_why, pair)
-        text = partial(_text, findings, cell, cell_why, pair)
+        text = partial(explain_text, findings, cell, cell_why, pair)
     if request.json_target != "-":
-        write_stdout((text(),))
+        write_stdout((text(min(COLUMNS, make_console("auto").width)),))
     write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE
-
-
-def _text(findings: Findings, cell: Cell, cell_why: CellWhy, pair: PairWhy | None) -> str:
-    from profiler.render.console.explain import COLUMNS, explain_text
-
-    return explain_text(findings, cell, cell_why, pair, min(COLUMNS, make_console("auto").width))
-
-
-def _idle_text(findings: Findings, idle: IdleDifference) -> str:
-    from profiler.render.console.explain import COLUMNS, idle_text
-
-    return idle_text(findings, idle, min(COLUMNS, make_console("auto").width))
 
 
 def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:

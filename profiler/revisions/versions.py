@@ -174,17 +174,12 @@ def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def is_compiled(version: Version) -> bool:
-    """Whether the profiler compiles a variant of a version."""
-    return any(version.space.recipe(variant.params) for variant in version.variants.values())
-
-
 def same_sources(versions: Sequence[Version]) -> tuple[str, ...]:
     """Names of the variants with unchanged sources in all versions.
 
     Empty for compiled variants: only a build can compare their machine code.
     """
-    if any(map(is_compiled, versions)):
+    if any(v.space.recipe(variant.params) for v in versions for variant in v.variants.values()):
         return ()
     first, *later_versions = versions
     return tuple(
