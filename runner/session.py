@@ -298,7 +298,7 @@ class Session:
     ) -> dict[str, Launch]:
         """Launches by cell id, of the cells that could be prepared and are right."""
         launches: dict[str, Launch] = {}
-        kept_inputs = self._checks.copies(cells, inputs)
+        kept_inputs = self._checks.copies(cells, inputs, expected)
         for cell in cells:
             with suppress(PhaseFailedError):
                 launches[cell.id] = self._make_launch(cell, inputs, expected, kept_inputs)

@@ -45,11 +45,17 @@ class CellChecks:
         if isinstance(self._rounding, Rounding):
             self._rounding = self._rounding.largest_errors()
 
-    def copies(self, cells: Sequence[JobCell], inputs: Any) -> KeptInputs:
-        """Copies of the inputs, to find out whether a checked launch writes them."""
+    def copies(
+        self, cells: Sequence[JobCell], inputs: Any, expected: Tensors | None = None
+    ) -> KeptInputs:
+        """Copies of the inputs, to find out whether a checked launch writes them.
+
+        `expected`: the right result, which no launch may write either.
+        """
         named_inputs = self._workload.named_inputs
         are_watched = named_inputs is not None and any(cell.check for cell in cells)
-        return KeptInputs(named_inputs(inputs) if named_inputs is not None and are_watched else {})
+        watched_inputs = named_inputs(inputs) if named_inputs is not None and are_watched else {}
+        return KeptInputs(watched_inputs, expected or ())
 
     def reference(self, cells: Sequence[JobCell], inputs: Any) -> Tensors | None:
         """Right result of a problem; None where each cell has its own check, or no cell is checked.

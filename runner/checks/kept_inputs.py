@@ -1,4 +1,7 @@
-"""Copies of the inputs of a problem: inputs that a launch wrote are found, and restored."""
+"""Copies of the inputs of a problem: inputs that a launch wrote are found, and restored.
+
+Of a right result that a launch wrote there is no copy: its sum shows it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 import torch
 
 from profiler.runner.arrays import memory_address
-from profiler.runner.checks.check import Tensors, WrongResultError, as_tensors
+from profiler.runner.checks.check import OverrunError, Tensors, WrongResultError, as_tensors
 from profiler.runner.checks.renewal import tensors_in
 from profiler.runner.protocol import JobCell
 from profiler.runner.timing import Launch
@@ -25,7 +28,9 @@ _REMEDY = "mark it in_place=True, which restores them before each launch, or let
 class KeptInputs:
     """Copies of inputs, by name; none where they would take much of the free memory."""
 
-    def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, inputs: Mapping[str, torch.Tensor], expected: Tensors = ()) -> None:
+        """`expected`: the right result, in memory of its own."""
+        self._expected = MemorySums({str(n): tensor for n, tensor in enumerate(expected)}, ())
         # By memory, of which several inputs may be parts, byte by byte: NaN is equal to itself.
         memory = _memory_of(inputs)
         self._names: dict[int, list[str]] = {}
@@ -67,7 +72,15 @@ class KeptInputs:
             self._copies.pop(memory_address(tensor), None)
 
     def refuse_written(self) -> None:
-        """Raise WrongResultError where a launch wrote into inputs, and restore them."""
+        """Raise WrongResultError where a launch wrote into inputs, and restore them.
+
+        OverrunError where it wrote into the right result.
+        """
+        if self._expected.changed_names():
+            raise OverrunError(
+                "it writes into the right result: past the end of its own memory, or into memory "
+                "that the reference returns"
+            )
         written_names = self.written_names()
         if written_names:
             self.restore()
@@ -75,18 +88,18 @@ class KeptInputs:
             raise WrongResultError(f"it writes into {noun} ({', '.join(written_names)}): {_REMEDY}")
 
 
-class InputSums:
-    """The sum of the memory of each input, which shows a change without a copy."""
+class MemorySums:
+    """The sum of the memory of each tensor, which shows a change without a copy."""
 
-    def __init__(self, inputs: Mapping[str, torch.Tensor], outputs: Tensors) -> None:
-        """Inputs that lie in the memory of `outputs` may change."""
+    def __init__(self, tensors: Mapping[str, torch.Tensor], outputs: Tensors) -> None:
+        """Tensors that lie in the memory of `outputs` may change."""
         given_up = set(map(memory_address, outputs))
-        watched_inputs = {
+        watched_tensors = {
             name: tensor
-            for name, tensor in inputs.items()
+            for name, tensor in tensors.items()
             if memory_address(tensor) not in given_up
         }
-        self._contents = _memory_of(watched_inputs)
+        self._contents = _memory_of(watched_tensors)
         self._sums = self._current_sums()
 
     def _current_sums(self) -> dict[str, int]:
@@ -94,23 +107,23 @@ class InputSums:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the inputs that have a sum."""
+        """Names of the tensors that have a sum."""
         return frozenset(self._sums)
 
     def changed_names(self) -> tuple[str, ...]:
-        """Names of the inputs whose sum changed."""
+        """Names of the tensors whose sum changed."""
         return tuple(
             name for name, total in self._current_sums().items() if total != self._sums[name]
         )
 
     def keep_unchanged(self) -> frozenset[str]:
-        """Names of the unchanged inputs; changed ones are dropped."""
+        """Names of the unchanged tensors; changed ones are dropped."""
         for name in self.changed_names():
             del self._contents[name], self._sums[name]
         return self.names
 
-    def add(self, sums: InputSums) -> None:
-        """Add the inputs of other sums."""
+    def add(self, sums: MemorySums) -> None:
+        """Add the tensors of other sums."""
         self._contents |= sums._contents
         self._sums |= sums._sums
 
@@ -128,10 +141,10 @@ class InputWatch:
         """Before the checks; `named_inputs` gives the inputs that no launch may write, by name."""
         self._named_inputs = named_inputs
         self._are_checked = all(cell.check for cell in cells)
-        self._before = InputSums(self._unnamed_tensors(inputs), ())
+        self._before = MemorySums(self._unnamed_tensors(inputs), ())
         self._unwritten: frozenset[str] = frozenset()
         """Tensors that no check wrote, where the workload does not name its inputs."""
-        self._later = self._sums = InputSums({}, ())
+        self._later = self._sums = MemorySums({}, ())
 
     def begin(self, inputs: Any, launches: Mapping[str, Launch]) -> None:
         """Watch from here on, after the checks.
@@ -143,13 +156,13 @@ class InputWatch:
         self.move(inputs, launches)
         tensors = self._unnamed_tensors(inputs).items()
         later_inputs = {name: tensor for name, tensor in tensors if name not in self._before.names}
-        self._later = InputSums(later_inputs, _outputs_of(launches))
+        self._later = MemorySums(later_inputs, _outputs_of(launches))
 
     def after_warm_ups(self) -> None:
         """Leave out tensors that the checks added and warm launches wrote."""
         self._unwritten |= self._later.keep_unchanged()
         self._sums.add(self._later)
-        self._before = self._later = InputSums({}, ())
+        self._before = self._later = MemorySums({}, ())
 
     def changed_names(self) -> tuple[str, ...]:
         """Names of the watched inputs that changed."""
@@ -157,7 +170,7 @@ class InputWatch:
 
     def forget(self) -> None:
         """Release the memory of the inputs."""
-        self._sums = InputSums({}, ())
+        self._sums = MemorySums({}, ())
 
     def move(self, inputs: Any, launches: Mapping[str, Launch]) -> None:
         """Watch these inputs, without the tensors that a launch names as its outputs."""
@@ -166,7 +179,7 @@ class InputWatch:
         else:
             tensors = tensors_in(inputs) if self._unwritten else {}
             watched = {name: t for name, t in tensors.items() if name in self._unwritten}
-        self._sums = InputSums(watched, _outputs_of(launches))
+        self._sums = MemorySums(watched, _outputs_of(launches))
 
     def _unnamed_tensors(self, inputs: Any) -> dict[str, torch.Tensor]:
         """Tensors in inputs that the workload does not name; empty where a cell is not checked."""

@@ -8,7 +8,7 @@ import torch
 
 from profiler.runner.arrays import as_tensor
 from profiler.runner.checks.check import WrongResultError
-from profiler.runner.checks.kept_inputs import InputSums, KeptInputs
+from profiler.runner.checks.kept_inputs import KeptInputs, MemorySums
 from profiler.runner.experiment import FUNCTION
 
 
@@ -85,7 +85,7 @@ def test_memory_that_was_taken_away_from_an_input_is_given_back(take):
 
 def test_sums_tell_later_writes_without_copies_and_leave_outputs_alone():
     inputs = {"x": torch.zeros(8), "out": torch.zeros(8, dtype=torch.bfloat16)}
-    sums = InputSums(inputs, (inputs["out"],))
+    sums = MemorySums(inputs, (inputs["out"],))
     inputs["out"].fill_(1)
     assert sums.changed_names() == ()
     inputs["x"][3] = 1

@@ -20,10 +20,15 @@ def make_inputs(problem, device, seed):
     return torch.randn(problem["rows"], problem["columns"], device=device, generator=generator)
 
 
+RIGHT = []
+"""Right results so far."""
+
+
 def reference(problem, inputs):
     if problem.get("reference") == "raise":
         raise ArithmeticError("no closed form")
-    return inputs.double().sum(dim=1)
+    RIGHT.append(inputs.double().sum(dim=1))
+    return RIGHT[-1]
 
 
 def flops(problem):
@@ -102,7 +107,12 @@ def _all_nan(launch):
     launch.outputs[0].fill_(float("nan"))
 
 
+def _write_right_result(launch):
+    RIGHT[-1][1] += 1.0
+
+
 _BEFORE = {
+    "write right result": _write_right_result,
     "raise": _raise,
     "raise late": _raise_late,
     "exhaust": _exhaust,
