@@ -224,12 +224,21 @@ def measure_versions(
     unchanged = same_sources(versions)
     shared = shared_variants(versions)
     changed = [name for name in shared if name not in unchanged]
-    unmatched, has_common = _unmatched(versions[0], versions[-1])
-    if not (shared and has_common):
+    oldest, newest = (
+        {(cell.variant.name, cell.problem.id): cell for cell in version.cells}
+        for version in (versions[0], versions[-1])
+    )
+    if not (shared and oldest.keys() & newest.keys()):
         raise UsageError(
             f"{commits[0].short} and {commits[-1].short} have no cell in common",
             remedy="Variants are told apart by their names, problems by their parameters.",
         )
+    at_one = dict.fromkeys(
+        f"{variant} at {cell.problem.name}" if variant in shared else variant
+        for (variant, problem), cell in (oldest | newest).items()
+        if (variant, problem) not in oldest or (variant, problem) not in newest
+    )
+    unmatched = tuple(at_one)
     if unmatched:
         reporter.say(f"Not compared, at one of these revisions alone: {first_names(unmatched)}.")
     for name, digest in versions[-1].installed.items():
@@ -267,7 +276,7 @@ def measure_versions(
     }
     several = len(variants) > 1
     base_cells, comparisons = {}, []
-    for base_cell in versions[0].cells:
+    for base_cell in oldest.values():
         names = [version_name(base_cell.variant.name, at, several=several) for at in commits]
         old, new = (cells.get((name, base_cell.problem.id)) for name in (names[0], names[-1]))
         if old is None or new is None:
@@ -288,22 +297,6 @@ def measure_versions(
         unmatched=unmatched,
         comparisons=tuple(comparisons),
     )
-
-
-def _unmatched(oldest: Version, newest: Version) -> tuple[tuple[str, ...], bool]:
-    """Variants and cells that one of two versions has, and whether both have any."""
-    both = oldest.variants.keys() & newest.variants.keys()
-    cells = [
-        {(cell.variant.name, cell.problem.id): cell.problem.name for cell in version.cells}
-        for version in (oldest, newest)
-    ]
-    names = {
-        f"{variant} at {problem}" if variant in both else variant: None
-        for one, other in (cells, cells[::-1])
-        for (variant, problem_id), problem in one.items()
-        if (variant, problem_id) not in other
-    }
-    return tuple(names), not cells[0].keys().isdisjoint(cells[1])
 
 
 def failure_of(findings: Findings, cell: Cell) -> str:
