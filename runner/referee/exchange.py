@@ -13,7 +13,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,8 +32,8 @@ class Place:
     """Where a tensor lies in the memory."""
 
     dtype: str
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
+    shape: Sequence[int]
+    stride: Sequence[int]
     offset: int
     """Bytes."""
 
@@ -49,13 +49,6 @@ class Place:
     def nbytes(self) -> int:
         """Bytes from the tensor's first element to its last."""
         return extent(self.shape, self.stride) * self.torch_dtype.itemsize
-
-
-def place_of(message: Mapping[str, Any]) -> Place:
-    """A place from its `asdict` form."""
-    return Place(
-        message["dtype"], tuple(message["shape"]), tuple(message["stride"]), message["offset"]
-    )
 
 
 def places_for(tensors: Iterable[torch.Tensor]) -> tuple[Place, ...]:
@@ -142,11 +135,6 @@ def _on_gpu(size: int, device: torch.device) -> SharedMemory:
     memory = SharedMemory(content, {"ipc": parts}, None)
     memory.pool = pool
     return memory
-
-
-def message_of(places: Iterable[Place]) -> list[dict[str, Any]]:
-    """JSON of places."""
-    return [asdict(place) for place in places]
 
 
 _PLAIN = (bool, int, float, str, type(None))

@@ -29,7 +29,7 @@ from profiler.runner.arrays import as_tensor, leaves
 from profiler.runner.experiment import accepted_arguments, experiment_of
 from profiler.runner.import_path import import_file, name_clash
 from profiler.runner.referee.confine import confine
-from profiler.runner.referee.exchange import SharedMemory, of_message, place_of
+from profiler.runner.referee.exchange import Place, SharedMemory, of_message
 
 MOST_BYTES = 1 << 17
 """Largest size of a message."""
@@ -86,8 +86,7 @@ class Guest:
         """Open the memory of another problem."""
         self._calls.clear()
         memory = SharedMemory.attach(message["memory"], files)
-        places = [place_of(place) for place in message["places"]]
-        tensors = [memory.tensor(place) for place in places]
+        tensors = [memory.tensor(Place(**place)) for place in message["places"]]
         positional, keywords, problem = (
             of_message(message[name], tensors.__getitem__)
             for name in ("positional", "named", "problem")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from profiler.runner.checks.rounding import Rounding, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.protocol import Tolerance
-from profiler.runner.referee.exchange import SharedMemory, as_message, message_of, places_for
+from profiler.runner.referee.exchange import SharedMemory, as_message, places_for
 from profiler.runner.referee.party import Party
 from profiler.runner.seal import ImplausibleError
 from profiler.runner.variant_options import VariantOptions
@@ -169,7 +169,7 @@ class Table:
             "lay",
             () if self._memory.file is None else (self._memory.file,),
             memory=self._memory.handle,
-            places=message_of(places),
+            places=[asdict(place) for place in places],
             results=[*range(inputs, len(places))],
             **_messages_of(like.inputs)[0],
             problem=as_message(problem, _no_tensor),
