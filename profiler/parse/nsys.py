@@ -238,14 +238,15 @@ def _require_correlation(path: Path, operations: pd.DataFrame, api: pd.DataFrame
 
 def _operations(export: Export) -> pd.DataFrame:
     frames = [_kernels(export), _copies(export), _memsets(export), _graphs(export)]
-    names = ("kind", "name", "demangled", "copy_kind")
-    columns: dict[str, object] = {
-        name: union_categoricals([frame[name] for frame in frames]) for name in names
-    }
+    texts = ("kind", "name", "demangled", "copy_kind")
+    joined: dict[str, object] = {}
     for name in OPERATION_COLUMNS:
-        if name not in names:
-            columns[name] = pd.concat([frame[name] for frame in frames], ignore_index=True)
-    frame = pd.DataFrame({name: columns[name] for name in OPERATION_COLUMNS})
+        parts = [frame[name] for frame in frames]
+        is_text = name in texts
+        joined[name] = (
+            union_categoricals(parts) if is_text else pd.concat(parts, ignore_index=True)
+        )
+    frame = pd.DataFrame(joined)
     return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
 
 
@@ -272,11 +273,9 @@ def _copies(export: Export) -> pd.DataFrame:
     unknown.pop(MISSING, None)
     labels = {**unknown, **_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
     kinds = _categories_by_id(raw["copyKind"], labels)
-    labels_with_missing = {MISSING: "of no kind", **labels}
-    names = _categories_by_id(
-        raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels_with_missing.items()}
-    )
-    return _operation_frame(OperationKind.MEMCPY, raw, names, copy_kind=kinds)
+    names = {k: f"[CUDA memcpy {v}]" for k, v in {MISSING: "of no kind", **labels}.items()}
+    named = _categories_by_id(raw["copyKind"], names)
+    return _operation_frame(OperationKind.MEMCPY, raw, named, copy_kind=kinds)
 
 
 def _memsets(export: Export) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class LiveSearch:
         self.left_out = 0
         """Number of records that do not count: the record of their proposal is lost."""
         journal.cut_torn_line()
-        if search_terms(journal) != terms:
+        if next(iter(journal.records), None) != terms:
             journal.clear()
             self._write(terms)
         else:
@@ -81,7 +81,7 @@ class LiveSearch:
 
     def _keep(self, record: Record) -> None:
         self._records.append(record)
-        for outdated in ("record", "noise", "_estimates"):
+        for outdated in ("record", "noise", "estimates"):
             vars(self).pop(outdated, None)
 
     # ---- replay of the journal ----
@@ -191,24 +191,15 @@ class LiveSearch:
         return estimate_noise(looks_by_variant(self.record))
 
     @cached_property
-    def _estimates(self) -> dict[str, Estimate]:
+    def estimates(self) -> dict[str, Estimate]:
+        """Estimates by id of the measured variants."""
         return estimates(self.record)
 
     def best(self) -> Estimate | None:
         """The variant with the smallest value; None while everything failed."""
-        measured = self._estimates.values()
+        measured = self.estimates.values()
         return min(measured, key=lambda measured_estimate: measured_estimate.value, default=None)
-
-    def estimate_of(self, variant: str) -> Estimate:
-        """Estimate of a measured variant."""
-        return self._estimates[variant]
 
     def is_behind(self, log_ratios: Mapping[str, tuple[float, ...]]) -> bool:
         """Whether a variant with these blocks is clearly behind the best."""
         return is_behind(log_ratios, self.best(), self._objective, self.noise)
-
-
-def search_terms(journal: SearchJournal) -> Terms | None:
-    """Terms at the begin of a journal; None without terms."""
-    first = journal.records[0] if journal.records else None
-    return first if isinstance(first, Terms) else None

@@ -117,7 +117,7 @@ class SearchProgress:
         best = live.best()
         is_best = best is not None and best.variant == evaluated.variant
         if is_best or self.reporter.verbose:
-            ratio = f"{live.estimate_of(evaluated.variant).ratio:.3f} x baseline{worker_text}"
+            ratio = f"{live.estimates[evaluated.variant].ratio:.3f} x baseline{worker_text}"
             stopped_text = ", stopped early" if evaluated.stopped_early else ""
             best_text = ", the best so far" if is_best else ""
             self.reporter.say(f"[{count}] {name}  {ratio}{stopped_text}{best_text}")
