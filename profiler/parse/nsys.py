@@ -243,9 +243,7 @@ def _operations(export: Export) -> pd.DataFrame:
     for name in OPERATION_COLUMNS:
         parts = [frame[name] for frame in frames]
         is_text = name in texts
-        joined[name] = (
-            union_categoricals(parts) if is_text else pd.concat(parts, ignore_index=True)
-        )
+        joined[name] = union_categoricals(parts) if is_text else pd.concat(parts, ignore_index=True)
     frame = pd.DataFrame(joined)
     return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
 
