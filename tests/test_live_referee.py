@@ -116,6 +116,8 @@ def test_the_functions_of_a_candidate_are_read_and_not_run(files):
     assert [name for name, _ in functions[0].variants()] == [
         *("in_pieces pieces=2", "in_pieces pieces=4")
     ]
+    (note,) = load_experiment(task, candidate=candidate).notes
+    assert note == "fast.py:21: helper is not judged: it has a decorator."
     loaded = load_experiment(task, candidate=candidate.with_name("fast.py:kept"))
     assert [item.name for item in loaded.experiment.variants.list] == ["baseline", "kept"]
 

@@ -209,6 +209,15 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
     )
 
 
+def decorated_notes(file: Path) -> Iterator[str]:
+    """Sentences on decorated functions that nothing in the file uses, as a kernel or helper is."""
+    tree = _tree(file, str(file))
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name, node in definitions(tree.body):
+        if isinstance(node, ast.FunctionDef) and node.decorator_list and name not in read:
+            yield f"{file.name}:{node.lineno}: {name} is not judged: it has a decorator."
+
+
 def _public_function(node: ast.FunctionDef) -> PublicFunction:
     places = (*node.args.posonlyargs, *node.args.args)
     with_defaults = places[len(places) - len(node.args.defaults) :]

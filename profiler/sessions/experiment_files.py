@@ -22,7 +22,7 @@ from profiler.collect.timer import WALL_CLOCK
 from profiler.errors import Interrupted, SpecError, UsageError, nearest_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
-from profiler.planning.python_files import public_functions
+from profiler.planning.python_files import decorated_notes, public_functions
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 from profiler.runner.protocol import CANDIDATE, EXPERIMENT
@@ -73,11 +73,14 @@ def load_experiment(
             )
         return load_spec(file, overrides=overrides)
     description = _described_experiment(file, name)
+    notes = description["notes"]
     if candidate is not None:
-        description = with_candidate(description, file, *file_and_name(candidate))
+        candidate, only = file_and_name(candidate)
+        description = with_candidate(description, file, candidate, only)
+        # What the functions of a candidate read is not known.
+        notes = decorated_notes(candidate) if only is None else ()
     loaded = check_document(document_of(file, description, name), overrides=overrides)
-    # What the functions of a candidate read is not known.
-    return replace(loaded, notes=() if candidate is not None else tuple(description["notes"]))
+    return replace(loaded, notes=tuple(notes))
 
 
 _REFEREED = {"collectors": [WALL_CLOCK.name], "explain": False, "recheck": False}
