@@ -271,8 +271,8 @@ def _drawn_integers(
 
 def _expanded_groups(groups: list[list[float]]) -> torch.Tensor:
     """Numbers of groups, each as often as its group has values."""
-    sizes, numbers = (torch.tensor(column) for column in zip(*groups, strict=True))
-    return numbers.double().repeat_interleave(sizes.long())
+    sizes, numbers = torch.tensor(groups, dtype=torch.float64).unbind(1)
+    return numbers.repeat_interleave(sizes.long())
 
 
 def _distinct_integers(

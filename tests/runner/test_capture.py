@@ -199,6 +199,15 @@ def test_calls_are_replayed_in_the_settings_of_the_program(tmp_path, settings_of
     torch.set_num_threads(2)
     (outcome,) = replay_all(tmp_path / "c")
     assert outcome.same_bits, "the type of what it makes is the program's default"
+    torch.set_default_dtype(torch.float16)  # in which 70,000 is infinite
+    index = torch.cat([torch.zeros(70_000, dtype=torch.int64), torch.arange(9)])
+    in_program(lambda: torch.ones(9).index_select(0, index), tmp_path / "d")
+    calls = CapturedCalls(tmp_path / "d")
+    (call,) = (n for n, call in calls.calls.items() if "index_select" in call["operator"])
+    drawn = calls.inputs(call)["index"]
+    assert (
+        torch.bincount(drawn).sort().values.tolist() == torch.bincount(index).sort().values.tolist()
+    )
     assert torch.get_num_threads() == 1
 
 
