@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import pandas as pd
 
@@ -227,6 +228,7 @@ def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> dict[
         "overrides": tuple(" ".join(run.record.overrides) or "none" for run in runs),
         "spec": _numbered([run.report.experiment.spec_text for run in runs]),
         "variables": _numbered([run.record.variables for run in runs]),
+        **_library_versions([run.record.libraries for run in runs]),
         **_source_digests(runs, steps),
     }
     return {name: values for name, values in candidates.items() if len(set(map(str, values))) > 1}
@@ -247,6 +249,15 @@ def _source_digests(
 
 def _short_digest(digest: str | None) -> str:
     return "no such file" if digest is None else digest[:_DIGEST_DIGITS]
+
+
+def _library_versions(libraries: Sequence[Mapping[str, str] | None]) -> dict[str, Values]:
+    """Versions of each library that is in no environment; empty if a run did not record them."""
+    known = [versions for versions in libraries if versions is not None]
+    names = (
+        sorted({*chain.from_iterable(known)} - {"torch"}) if len(known) == len(libraries) else ()
+    )
+    return {name: tuple(versions.get(name) for versions in known) for name in names}
 
 
 def _numbered(texts: Sequence[str | None]) -> Values:

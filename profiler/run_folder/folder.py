@@ -130,6 +130,8 @@ class RunRecord:
     end of the last execution: what an attempt measured with another content is not used."""
     variables: str | None = None
     """Digest of the environment variables in keys; None for runs of versions without it."""
+    libraries: Mapping[str, str] | None = None
+    """Versions by name of the packages that the workload imports; None as above."""
     sources: Sources | None = None
     """None for runs of versions that did not record sources."""
     number: int = 0

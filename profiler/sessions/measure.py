@@ -41,7 +41,13 @@ from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
-from profiler.sessions.sources import edited_files, hash_text, opened_now, variables_now
+from profiler.sessions.sources import (
+    edited_files,
+    hash_text,
+    library_versions,
+    opened_now,
+    variables_now,
+)
 from profiler.sessions.templates import NSYS, Templates, timeline_settings
 
 LOCK_TIMEOUT_S = 3600.0
@@ -377,10 +383,10 @@ def report_outdated_run(
 
 
 def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
-    name = request.loaded.experiment.name
+    experiment, base = request.loaded.experiment, request.loaded.base
     earlier = run.record() if run.exists() else None
     return RunRecord(
-        experiment=name,
+        experiment=experiment.name,
         created=earlier.created if earlier else request.created,
         seed=request.plan.seed,
         environment=public_environment(request.machine.environment, request.plan.seed),
@@ -389,9 +395,10 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         spec_path=request.loaded.shown_path,
         overrides=request.loaded.flags,
         timelines=_recorded_settings(request, earlier),
-        number=earlier.number if earlier else next_number(request.out, name),
+        number=earlier.number if earlier else next_number(request.out, experiment.name),
         opened=opened_now(request.loaded, run.attempts()),
-        variables=hash_text(repr(variables_now(request.loaded.experiment, request.loaded.base))),
+        variables=hash_text(repr(variables_now(experiment, base))),
+        libraries=library_versions(experiment, base),
     )
 
 

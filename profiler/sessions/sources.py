@@ -17,6 +17,7 @@ from pathlib import Path
 import profiler
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError
+from profiler.machine.environment import package_version
 from profiler.model import Cell
 from profiler.parse import runner_journal
 from profiler.planning.function_sources import measured_sources
@@ -213,6 +214,17 @@ def modules_elsewhere(experiment: Experiment, base: Path) -> set[str]:
         for name in _imported_names(file, entry.root)
         if not any(_files_of(name, entry.folders))
     } - {profiler.__name__, "__main__"}
+
+
+def library_versions(experiment: Experiment, base: Path) -> dict[str, str]:
+    """Versions by name of the installed packages that a workload imports.
+
+    And of Triton, by which torch compiles.
+    """
+    names = modules_elsewhere(experiment, base)
+    names |= {"triton"} if "torch" in names else set()
+    versions = {name: package_version(name) for name in sorted(names)}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:

@@ -481,13 +481,16 @@ def test_another_chip_of_the_same_model_is_said_and_compared(pair):
 def test_settings_and_variables_that_differ_are_said(pair):
     """Nothing differed, "as far as it was recorded", beside runs with other inputs."""
     newer = pair.copy()
-    change_json(pair.older / "run.json", variables="1")
-    change_json(newer / "run.json", variables="2", overrides=["margin_pct=2"])
+    versions = {"torch": "2", "triton": "3.4"}
+    change_json(pair.older / "run.json", variables="1", libraries=versions)
+    newest = {"libraries": {**versions, "triton": "3.5"}, "overrides": ["margin_pct=2"]}
+    change_json(newer / "run.json", variables="2", **newest)
     assert pair.compare(newer).differences == {
         "overrides": ("none", "margin_pct=2"),
         "variables": ("version 1", "version 2"),
+        "triton": ("3.4", "3.5"),
     }
-    change_json(newer / "run.json", variables=None, overrides=[])
+    change_json(newer / "run.json", variables=None, libraries=None, overrides=[])
     assert not pair.compare(newer).differences, "variables were not recorded"
 
 

@@ -14,6 +14,8 @@ from profiler.sessions.sources import (
     _Entry,
     _with_imports,
     hash_files,
+    library_versions,
+    modules_elsewhere,
     own_files,
     source_files,
 )
@@ -55,7 +57,8 @@ def sources(tmp_path):
     return find
 
 
-def test_imports_are_followed_and_may_go_round_in_circles(sources):
+def test_imports_are_followed_and_may_go_round_in_circles(sources, tmp_path, monkeypatch):
+    monkeypatch.setattr("profiler.sessions.sources.package_version", {"triton": "3.5"}.get)
     found = sources(
         workload="def prepare():\n    import one\n",
         one="import torch, two as three\n",
@@ -63,6 +66,9 @@ def test_imports_are_followed_and_may_go_round_in_circles(sources):
         other="import one\n",
     )
     assert found == ["one.py", "two.py", "workload.py"]
+    loaded = load_spec(tmp_path / "spec.yaml")
+    assert modules_elsewhere(loaded.experiment, loaded.base) == {"torch"}
+    assert library_versions(loaded.experiment, loaded.base) == {"triton": "3.5"}, "torch compiles"
 
 
 def test_packages_and_relative_imports(sources):
