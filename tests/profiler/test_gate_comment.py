@@ -239,6 +239,8 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     assert "1 failed, 1 undecided" in text
     assert "v, p: raised: a\\|b" in text
     assert "  v, p: raised: a|b" in list(plain_lines(lost))
+    open_alone = gate_markdown(answer(row("u", Verdict.UNCLEAR), row("v", Verdict.NO_DATA)))
+    assert open_alone.startswith("### \N{WARNING SIGN} softmax: none of 2 cells slower")
     renamed = gate_markdown(answer(unmatched=("a", "b")))
     assert "nothing in common differs" in renamed
     assert "Not compared, at one of both alone: a, b." in renamed

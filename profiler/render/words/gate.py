@@ -52,6 +52,11 @@ class GateAnswer:
         return tuple(row for row in self.rows if row.failure)
 
     @property
+    def undecided(self) -> tuple[RevisionComparison, ...]:
+        """The rows that are neither slower nor faster nor the same."""
+        return tuple(r for r in self.rows if r.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA))
+
+    @property
     def moved_together(self) -> Iterator[tuple[int, float]]:
         """How many cells moved to one side, and their mean ratio, where most did."""
         decided = (Verdict.SLOWER, Verdict.FASTER)
@@ -80,7 +85,7 @@ def headline(answer: GateAnswer) -> str:
     bound = f"{percent:g}\u202f%" if percent else "its margin"
     slower = f"{len(answer.tripped) or 'none'} of {counted(count, 'cell')} slower beyond {bound}"
     failed = len(answer.failed)
-    undecided = sum(row.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA) for row in answer.rows)
+    undecided = len(answer.undecided)
     further = {f"{failed} failed": failed, f"{undecided - failed} undecided": undecided - failed}
     return ", ".join([slower, *(words for words, number in further.items() if number)])
 
@@ -92,8 +97,11 @@ def gate_marker(experiment: str) -> str:
 
 def gate_markdown(answer: GateAnswer) -> str:
     """The comment, without its marker."""
-    is_bad = answer.tripped or answer.failed
-    sign = "\N{CROSS MARK}" if is_bad else "\N{WHITE HEAVY CHECK MARK}"
+    sign = "\N{WHITE HEAVY CHECK MARK}"
+    if answer.tripped or answer.failed:
+        sign = "\N{CROSS MARK}"
+    elif answer.rows and len(answer.undecided) == len(answer.rows):
+        sign = "\N{WARNING SIGN}"
     blocks = [
         f"### {sign} {escaped_markdown(answer.experiment)}: {headline(answer)}",
         f"{escaped_markdown(answer.head)} against {escaped_markdown(answer.base)}, side by side in "
