@@ -246,6 +246,7 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     assert "Not compared, at one of both alone: a, b." in renamed
     nothing = gate_markdown(answer(unchanged=("a",), left_out="left out: looks."))
     assert "nothing differs between the revisions" in nothing
+    assert "one session" not in nothing
     assert "Not measured, the same sources at both: a." in nothing
     assert "The budget: left out: looks." in nothing
     assert gate_marker("a-->b") == "<!-- kernel-profiler gate: a- ->b -->"

@@ -102,10 +102,11 @@ def gate_markdown(answer: GateAnswer) -> str:
         sign = "\N{CROSS MARK}"
     elif answer.rows and len(answer.undecided) == len(answer.rows):
         sign = "\N{WARNING SIGN}"
+    machine = escaped_markdown(answer.machine)
+    where = f", side by side in one session on {machine}" if answer.rows else ""
     blocks = [
         f"### {sign} {escaped_markdown(answer.experiment)}: {headline(answer)}",
-        f"{escaped_markdown(answer.head)} against {escaped_markdown(answer.base)}, side by side in "
-        f"one session on {escaped_markdown(answer.machine)}.",
+        f"{escaped_markdown(answer.head)} against {escaped_markdown(answer.base)}{where}.",
     ]
     if answer.rows:
         blocks.append("\n".join(_table(answer)))
