@@ -35,6 +35,8 @@ _TYPES = {
     "double": "float64",
     "c10::Half": "float16",
     "c10::BFloat16": "bfloat16",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
     "bool": "bool",
 }
 _INTEGERS = ("long int", "int", "long", "short int", "signed char", "unsigned char")

@@ -609,9 +609,11 @@ def test_skewed_indices_are_compared_with_uniform_ones(tmp_path):
 def test_a_trace_gives_the_calls_whose_shapes_and_numbers_are_enough(tmp_path):
     layer, table = torch.nn.Linear(16, 8), torch.nn.Embedding(10, 16)
     x, indices = torch.randn(4, 16), torch.tensor([1, 3])
+    turns = torch.polar(x, x)
 
     def program():
         with torch.no_grad():
+            turns.mul(turns)
             layer(x).add_(1).mul(0.5).t().contiguous()
             (x > 0).to(torch.float64)
             torch.nn.functional.layer_norm(x, (16,), eps=1e-3)
