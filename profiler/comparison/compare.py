@@ -115,10 +115,15 @@ class RunComparison:
 
     @cached_property
     def history(self) -> Mapping[str, Mapping[int, RunTimes]]:
-        """Times of every cell by the run that measured it, of the blocks that its steps compare."""
+        """Times of every cell by the run that measured it, of the blocks that its steps compare.
+
+        Without cells of problems that have other parameters in another run.
+        """
         history: dict[str, dict[int, RunTimes]] = {}
+        redefined = {cell for s in self.steps for cell in {*s.only_older} & {*s.only_newer}}
         for number, run in enumerate(self.runs):
-            for cell, row in self._timings[number].summary(run).iterrows():
+            times = self._timings[number].summary(run)
+            for cell, row in times[~times.index.isin(redefined)].iterrows():
                 history.setdefault(str(cell), {})[number] = RunTimes(
                     number, int(row["n"]), *(float(row[column]) for column in _TIME_COLUMNS)
                 )

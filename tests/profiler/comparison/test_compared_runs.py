@@ -607,6 +607,7 @@ def test_problems_of_one_name_with_other_parameters_are_not_joined(pair):
     assert {change.cell.problem.name for change in found.last.cells.values()} == {"small"}
     assert len(found.last.only_older) == len(found.last.only_newer) == 7
     assert kinds(found) == {NoticeKind.REDEFINED_PROBLEMS}
+    assert {found.problem(cell) for cell in found.history} == {"small"}
     change_json(newer / "plan.json", cells=large)
     with pytest.raises(UsageError, match="have other parameters: large"):
         pair.compare(newer)
