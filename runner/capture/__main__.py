@@ -28,19 +28,19 @@ _MOST_LINES, _LONGEST_NAME = 20, 48
 
 def main(arguments: Sequence[str]) -> None:
     """Run the program as Python would, and record its operator calls."""
-    own_arguments, program = _divided_arguments(arguments)
+    end = arguments.index("--")
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--first", type=int)
     parser.add_argument("--end", type=int)
     parser.add_argument("--values", action="store_true")
     parser.add_argument("--trace", type=Path)
-    options = parser.parse_args(own_arguments)
+    options = parser.parse_args(arguments[:end])
     if options.trace is not None:
         _from_trace(options.trace, Path(options.out))
         return
     with capture(options.out, steps=(options.first, options.end), values=options.values):
-        _run(program)
+        _run(arguments[end + 1 :])
 
 
 def _from_trace(trace: Path, folder: Path) -> None:
@@ -60,11 +60,6 @@ def _from_trace(trace: Path, folder: Path) -> None:
         f"{100 * enough / total:.0f} % of the time can be made again from the trace, and is in "
         f"{folder}. profiler capture -o FOLDER -- python PROGRAM records the rest.\n"
     )
-
-
-def _divided_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
 
 
 def _run(program: Sequence[str]) -> None:
