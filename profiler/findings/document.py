@@ -433,9 +433,9 @@ def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[Document]]:
 def summary_table(findings: Findings) -> pd.DataFrame:
     """Table with a row per cell and metric, for a CSV: names, parameters, number, source, verdict.
 
-    Columns `cell variant problem alias_of`, `variant.KEY` and `problem.KEY` for each parameter,
-    then `metric unit`, the numbers with their `source`, and of durations `verdict reason margin
-    noise_floor detectable`. Aliases have rows of their own, which name the cell that was measured.
+    Columns of `cell_table`, then `metric unit`, the numbers with their `source`, and of durations
+    `verdict reason margin noise_floor detectable`. Aliases have rows of their own, which name the
+    cell that was measured.
     """
     numbers = findings.numbers.frame.drop(columns=["variant", "problem"])
     units = {label.name: label.unit for label in findings.numbers.metrics}
@@ -453,9 +453,10 @@ def summary_table(findings: Findings) -> pd.DataFrame:
 
 
 def cell_table(programs: Programs) -> pd.DataFrame:
-    """Table with a row per cell: `cell variant problem alias_of` and every parameter.
+    """Table with a row per cell: `cell variant problem alias_of outcome` and every parameter.
 
-    Whole numbers are `Int64` where some cells lack the parameter.
+    Parameters are `variant.KEY` and `problem.KEY`, whole numbers `Int64` where some cells lack the
+    parameter. Numbers of a cell count where it is `measured` or a `duplicate`.
     """
     identities = [_identity(programs, cell) for cell in programs.plan.cells]
     table = pd.DataFrame(identities, columns=None if identities else ["cell"])
@@ -468,16 +469,15 @@ def cell_table(programs: Programs) -> pd.DataFrame:
 
 
 def wide_table(findings: Findings) -> pd.DataFrame:
-    """Table with a row per cell: names, parameters, outcome, median of each metric, verdict.
+    """Table with a row per cell: names, outcome, parameters, median of each metric, verdict.
 
-    Columns `experiment created gpu`, those of `cell_table`, `outcome`, the metrics by their names,
-    and of the primary metric `ratio ratio_low ratio_high`, of durations `verdict`. Frames of
-    several runs can be put below each other.
+    Columns `experiment created gpu`, those of `cell_table`, the metrics by their names, and of the
+    primary metric `ratio ratio_low ratio_high`, of durations `verdict`. Frames of several runs can
+    be put below each other.
     """
     report, numbers = findings.report, findings.numbers
     table = cell_table(findings.programs)
     cells = findings.programs.plan.cells
-    table["outcome"] = [findings.programs.status(cell).outcome.value for cell in cells]
     for label in numbers.metrics:
         table[label.name] = [numbers.value(cell, label.name).median for cell in cells]
     primary = [numbers.value(cell, numbers.primary.name) for cell in cells]
@@ -497,11 +497,13 @@ def wide_table(findings: Findings) -> pd.DataFrame:
 
 
 def _identity(programs: Programs, cell: Cell) -> Document:
+    status = programs.status(cell)
     return {
         "cell": cell.id,
         "variant": cell.variant.id,
         "problem": cell.problem.id,
-        "alias_of": programs.status(cell).duplicate_of,
+        "alias_of": status.duplicate_of,
+        "outcome": status.outcome.value,
         **{f"variant.{key}": value for key, value in cell.variant.params.items()},
         **{f"problem.{key}": value for key, value in cell.problem.params.items()},
     }

@@ -67,6 +67,8 @@ def test_an_implausible_cell_is_a_failure_and_never_ranked(tmp_path, happen, wor
     assert TREE not in findings.verdicts.against_baseline
     assert LOOP in findings.verdicts.against_baseline
     assert "implausible" in " ".join(text(notice) for notice in findings.notices)
+    table = summary_table(findings)
+    assert {*table["outcome"][table["cell"] == TREE]} == {"implausible"}
 
 
 @pytest.mark.parametrize(("happen", "words"), [(stale, ""), (quick, "in any type")])
