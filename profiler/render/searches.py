@@ -75,7 +75,7 @@ def course_chart(findings: Findings, chart_id: str = "search-course") -> Chart |
         "Best so far by evaluation",
         "A dot for each configuration that was measured. Line: the best so far, with its "
         f"95\u202f% interval by all looks at it. Time \u00f7 that of {baseline} in the same block, "
-        f"by CUDA events, {objective_words(programs, search)}.",
+        f"by the timer, {objective_words(programs, search)}.",
         search_figures.course(*course_marks(search), "time \u00f7 baseline"),
     )
 
@@ -185,7 +185,7 @@ def _found(programs: Programs, search: SearchFindings) -> Iterator[str]:
         return
     baseline = variant_name(programs, search.record.terms.baseline)
     yield (
-        f"By CUDA events the best is {variant_name(programs, best.variant)}: "
+        f"By the timer the best is {variant_name(programs, best.variant)}: "
         f"{numbers.ratio(best.ratio)} the time of "
         f"{f'{baseline} {numbers.interval(*best.interval)}'.rstrip()}, "
         f"{objective_words(programs, search)}."

@@ -145,7 +145,7 @@ def _environments(plan: Plan) -> str:
 
 def _search_table(search: SearchPlan) -> TextTable:
     """Table of the search: its strategy, budget and objective."""
-    table = TextTable("Search, by CUDA events")
+    table = TextTable("Search, by the timer")
     table.add_columns("strategy", fixed=True)
     table.add_columns("budget", "configurations", "problems", right=True)
     table.add_columns("objective", name=True)
