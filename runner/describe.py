@@ -31,9 +31,8 @@ def _describe(file: Path, name: str | None) -> dict[str, Any]:
         experiment = experiment_of(import_file(file), name)
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ExperimentError) else f"{type(error).__name__}: "
-        text = f"{kind}{_first_line(error)}{syntax_excerpt(error)}"
         return {
-            "error": text,
+            "error": f"{kind}{_first_line(error)}{syntax_excerpt(error)}",
             "line": _line(error, file.resolve()),
             "name_clash": name_clash(error, file.resolve()),
         }

@@ -187,8 +187,7 @@ class CudaDevice(Device):
     def free_share(self) -> float:
         """Free memory, with the allocator's free blocks, as a share of all memory."""
         free, total = torch.cuda.mem_get_info()
-        unused_bytes = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return (free + unused_bytes) / total
+        return (free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()) / total
 
     def release(self) -> None:
         """Collect garbage, then return the allocator's free blocks to the device."""

@@ -369,8 +369,7 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
             f"{len(experiments)} experiments in one file ({', '.join(names)}): name one, as in "
             f"{file}:{names[0]}"
         )
-    matches = (experiment for experiment in experiments if name in (None, experiment.name))
-    return next(matches, None)
+    return next((experiment for experiment in experiments if name in (None, experiment.name)), None)
 
 
 def _experiment_of_functions(module: ModuleType) -> Experiment:
@@ -386,10 +385,9 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     for name in names:
         if names.count(name) > 1:
             raise ExperimentError(f"two functions are called {name}: give one another name")
-    problems = dict(defaults_of(vars(module)["inputs"]))
     experiment = Experiment(
         _name_of_file(file),
-        problems=problems or None,
+        problems=dict(defaults_of(vars(module)["inputs"])) or None,
     )
     experiment.file, experiment.line, experiment.namespace = file, 1, vars(module)
     for name, function in vars(module).items():

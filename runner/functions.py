@@ -68,7 +68,10 @@ class FunctionWorkload:
 
     def make_inputs(self, problem: Parameters, device: torch.device, seed: int) -> Arguments:
         """Arguments of the variants; what torch allocates lies on the device by default."""
-        _seed_python_and_numpy(seed)
+        random.seed(seed)  # the runner seeds torch's generators
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(seed % 2**32)
         values = {**self._file_values(problem), "device": device, "seed": seed}
         with device:
             inputs = self._call_role("inputs", values)
@@ -197,9 +200,8 @@ class FunctionWorkload:
             steps = [torch.finfo(t.dtype).eps for t in inputs.inputs() if t.is_floating_point()]
             if self._rounds_to_tf32(problem, inputs, own_result, wide):
                 steps.append(TF32_STEP)
-            wide_nearby = partial(compute, inputs)
             return Reference(
-                wide, own_result, wide_nearby, both_nearby, max([*steps, largest_step])
+                wide, own_result, partial(compute, inputs), both_nearby, max([*steps, largest_step])
             )
         doubt = (
             "seems to ignore the types of its inputs: on inputs in float64 it gives something else "
@@ -539,14 +541,6 @@ def _is_alike(tensor: torch.Tensor, other_tensor: torch.Tensor) -> bool:
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
-
-
-def _seed_python_and_numpy(seed: int) -> None:
-    """Seed the generators of Python, and of NumPy where it is loaded; the runner seeds torch's."""
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed % 2**32)
 
 
 def _wide_function(function: Function) -> Function:

@@ -50,13 +50,12 @@ def main() -> int:
     time.sleep(_TICK_S)
     if not _is_its_turn(f"{folder}/{ORDERS}"):
         return 0
-    stamps = {"loaded": loaded_at, "turn": time.monotonic()}
     _write(
         f"{folder}/{JOURNAL}",
         event="session_started",
         pid=os.getpid(),
         start_time=_start_time(),
-        stamps=stamps,
+        stamps={"loaded": loaded_at, "turn": time.monotonic()},
     )
     return _become(command)
 

@@ -60,7 +60,7 @@ def add_folder(folder: Path) -> None:
     loaded_package = sys.modules.get(OWN_NAME)
     if (
         loaded_package is not None
-        and _has_module(folder, OWN_NAME)
+        and _module_file(folder, OWN_NAME) is not None
         and not _lies_in(loaded_package, folder)
     ):
         del sys.modules[OWN_NAME]
@@ -130,10 +130,6 @@ def _folder_of(module: ModuleType) -> Path | None:
     return None if file is None else Path(file).parent
 
 
-def _has_module(folder: Path, name: str) -> bool:
-    return _module_file(folder, name) is not None
-
-
 def _module_file(folder: Path, name: str) -> Path | None:
     """File or package of a module in a folder, which need not be on the search path."""
     if (folder / f"{name}.py").is_file():
@@ -166,8 +162,7 @@ def name_clash(error: BaseException, file: Path) -> str:
 
 def _is_found(name: str, *, unless: Sequence[Path]) -> bool:
     """Whether the search path without some folders has a module; other folders are no modules."""
-    entries = [entry for entry in sys.path if Path(entry) not in unless]
-    spec = PathFinder.find_spec(name, entries)
+    spec = PathFinder.find_spec(name, [entry for entry in sys.path if Path(entry) not in unless])
     return spec is not None and spec.origin is not None
 
 
@@ -191,8 +186,7 @@ def module_spec(name: str, file: Path) -> ModuleSpec | None:
     """How to load a file as a module of this name; None where it is no Python file (.py)."""
     if file.suffix != ".py":
         return None
-    loader = _SourceLoader(name, str(file))
-    return importlib.util.spec_from_file_location(name, file, loader=loader)
+    return importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
 
 
 def import_file(path: Path) -> ModuleType:

@@ -386,7 +386,17 @@ def read_job(path: Path) -> Job:
     if version != PROTOCOL_VERSION:
         raise ValueError(f"{path}: job version {version}, this runner speaks {PROTOCOL_VERSION}")
     try:
-        job = _job(data)
+        job = Job(
+            **{
+                **data,
+                "cells": tuple(map(cell_of, data["cells"])),
+                "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
+                "unwatched": tuple(data.get("unwatched", ())),
+                "practical_roofs": tuple(data.get("practical_roofs", ())),
+                "counters": tuple(data.get("counters", ())),
+                "tolerances": _tolerances(data["tolerances"]),
+            }
+        )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a whole job: {error}") from error
     unknown_cells = {visit.cell for visit in job.visits} - {cell.id for cell in job.cells}
@@ -395,20 +405,6 @@ def read_job(path: Path) -> Job:
             f"{path}: visits to cells that the job does not have: {sorted(unknown_cells)}"
         )
     return job
-
-
-def _job(data: dict[str, Any]) -> Job:
-    return Job(
-        **{
-            **data,
-            "cells": tuple(map(cell_of, data["cells"])),
-            "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
-            "unwatched": tuple(data.get("unwatched", ())),
-            "practical_roofs": tuple(data.get("practical_roofs", ())),
-            "counters": tuple(data.get("counters", ())),
-            "tolerances": _tolerances(data["tolerances"]),
-        }
-    )
 
 
 def cell_of(data: Mapping[str, Any]) -> JobCell:

@@ -98,7 +98,15 @@ class Session:
         """Visit everything; raises ContextLostError where this process cannot go on."""
         self._journal.write(
             protocol.SESSION_STARTED,
-            **_circumstances(self.job, self._device),
+            session=self.job.session,
+            pid=os.getpid(),
+            python=platform.python_version(),
+            torch=torch.__version__,
+            cuda=torch.version.cuda,
+            device=self._device.name,
+            nvtx=ranges.tool_listens(),
+            flush=self.job.flush,
+            attributes=self._device.attributes(),
             **self._start,
         )
         # Backward passes stay on this thread, and so inside the range that this thread pushed.
@@ -441,17 +449,3 @@ def _refusals_of_device() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
-
-
-def _circumstances(job: Job, device: Device) -> dict[str, Any]:
-    return {
-        "session": job.session,
-        "pid": os.getpid(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "device": device.name,
-        "nvtx": ranges.tool_listens(),
-        "flush": job.flush,
-        "attributes": device.attributes(),
-    }

@@ -13,7 +13,7 @@ from typing import Any
 
 from profiler.runner import protocol
 from profiler.runner.checks.check import Tensors
-from profiler.runner.orders import LEAVE, SEARCH, SearchOrder, follow_orders, search_order
+from profiler.runner.orders import LEAVE, SEARCH, follow_orders, search_order
 from profiler.runner.phases import PhaseFailedError
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import Session
@@ -40,18 +40,15 @@ class StandingSession(Session):
             for kind, argument in follow_orders(Path(self.job.orders)):
                 if kind == SEARCH:
                     order = search_order(argument)
-                    self._carry_out(order)
+                    self._forget(order.forget)
+                    self._cells |= {cell.id: cell for cell in order.cells}
+                    for problem, visits in groupby(order.visits, key=self._problem_of):
+                        self._visit_problem(problem, tuple(visits), order.repeats.get(problem))
                     self._journal.write(protocol.ORDER_FINISHED, order=order.number)
                 elif kind == LEAVE:
                     break
         finally:
             self._visits.close()
-
-    def _carry_out(self, order: SearchOrder) -> None:
-        self._forget(order.forget)
-        self._cells |= {cell.id: cell for cell in order.cells}
-        for problem, visits in groupby(order.visits, key=self._problem_of):
-            self._visit_problem(problem, tuple(visits), order.repeats.get(problem))
 
     def _forget(self, cells: Sequence[str]) -> None:
         for cell in cells:

@@ -70,8 +70,7 @@ def _misspelled(experiment: Experiment) -> Iterator[str]:
 
 def _beside_check(experiment: Experiment) -> Iterator[str]:
     """Sentences on what a check of all variants makes needless."""
-    given = {"reference": experiment.functions, "tolerance": experiment.fields}
-    for name, parts in given.items():
+    for name, parts in {"reference": experiment.functions, "tolerance": experiment.fields}.items():
         if name in parts and "check" in experiment.functions:
             yield f"The {name} is not used: the check alone says which results are right."
     for variant in experiment.variants.values():
@@ -90,8 +89,7 @@ def _of_problems(experiment: Experiment) -> Iterator[str]:
         *(function for function in roles if function is not None),
         *(variant.function for variant in experiment.variants.values()),
     ]
-    names = _repeating_names(experiment.problems, functions)
-    for name in names:
+    for name in _repeating_names(experiment.problems, functions):
         yield (
             f"The parameter '{name}' changes no launch: neither the inputs nor a variant read it, "
             "and problems that differ by it alone are the same."

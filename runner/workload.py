@@ -174,8 +174,7 @@ def _functions(
         return module if experiment is None else FunctionWorkload(experiment)
     if experiment is None:
         raise WorkloadError(f"{module.__name__}: the referee judges experiments of functions")
-    task = Path(inspect.getfile(module))
-    return RefereedWorkload(experiment, task, Path(candidate), tolerances)
+    return RefereedWorkload(experiment, Path(inspect.getfile(module)), Path(candidate), tolerances)
 
 
 def _import_module(name: str) -> ModuleType:

@@ -197,8 +197,7 @@ def shifts(newer: Floats, older: Floats) -> Shifts:
     test = _yuen_test(newer, older, "two-sided")
     interval = test.confidence_interval(CONFIDENCE)
     half = np.nan_to_num((interval.high - interval.low) / 2)
-    freedom = np.nan_to_num(test.df, nan=1.0)
-    return Shifts(*counts, middle, middle - half, middle + half, freedom)
+    return Shifts(*counts, middle, middle - half, middle + half, np.nan_to_num(test.df, nan=1.0))
 
 
 def shift_tails(newer: Floats, older: Floats) -> tuple[Floats, Floats]:
@@ -427,8 +426,7 @@ pair from being decided."""
 
 def _p_values(groups: _Groups, margins: Floats) -> tuple[Floats, Floats, Floats]:
     """P values of faster, slower and same; NaN below `FEWEST_BLOCKS` on a side."""
-    count = len(margins)
-    p_faster, p_slower, p_same = np.full((3, count), np.nan)
+    p_faster, p_slower, p_same = np.full((3, len(margins)), np.nan)
     for cells, before, after in groups:
         if min(before.shape[1], after.shape[1]) >= FEWEST_BLOCKS:
             tests = _margin_tests(after, before, margins[cells])

@@ -306,5 +306,4 @@ def mean_ratio(ratios: Iterable[float]) -> MeanRatio | None:
     positive = [ratio for ratio in ratios if ratio > 0]
     if not positive:
         return None
-    mean = geometric_mean(positive)
-    return MeanRatio(mean, min(positive), max(positive), len(positive))
+    return MeanRatio(geometric_mean(positive), min(positive), max(positive), len(positive))

@@ -99,8 +99,7 @@ def selection_bias(rows: Floats, session_sd: float = 0.0) -> float:
     that lasts the session (`session_sd`). The median over the resamples: where half of the visits
     of a cell were slow, a third of its resamples are lower by all of that.
     """
-    medians = resampled_medians(rows)
-    deviations = medians - np.median(rows, axis=1, keepdims=True)
+    deviations = resampled_medians(rows) - np.median(rows, axis=1, keepdims=True)
     offsets = np.random.default_rng(SEED).normal(0, session_sd, deviations.shape)
     return float(np.median((deviations + offsets).min(axis=0)))
 

@@ -44,16 +44,15 @@ SUMMARY_COLUMNS = (
     "phase",
     "units",
     "operations",
-    *(
-        f"{name}{end}"
-        for name in ("gpu_ns", "host_ns", "idle_ns", "busy_share")
-        for end in ("", "_low", "_high")
-    ),
+    *(f"{name}{end}" for name in ("gpu_ns", "busy_share") for end in ("", "_low", "_high")),
+    "host_ns",
+    "idle_ns",
     "share_of_gpu",
 )
-"""One row per phase: median, lowest and highest over units. `units`: how many have the phase;
-`busy_share`: busy_ns / span_ns, NaN without an operation; `share_of_gpu`: its busy time by that of
-the whole units. GPU columns are NaN where nothing ran on a GPU."""
+"""One row per phase: medians over units, of GPU time and busy share the lowest and highest, too.
+`units`: how many have the phase; `busy_share`: busy_ns / span_ns, NaN without an operation;
+`share_of_gpu`: its busy time by that of the whole units. GPU columns are NaN where nothing ran on a
+GPU."""
 
 API_CALL_COLUMNS = ("name", "calls", "host_ns", "low_ns", "high_ns")
 """CUDA calls per launch, most time first: mean number, median, lowest and highest time together."""
@@ -194,15 +193,15 @@ def _parent_ranges(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
 def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
     """`PhasedTimeline.times` over units: SUMMARY_COLUMNS, WHOLE first, then as in the table."""
     ran = times["span_ns"] > 0
-    spans = times["span_ns"].where(ran)
-    frame = times.assign(busy_share=times["busy_ns"] / spans)
-    on_host = (times["phase"] != OUTSIDE).to_numpy()
-    frame["host_ns"] = frame["host_ns"].where(on_host)
+    frame = times.assign(busy_share=times["busy_ns"] / times["span_ns"].where(ran))
+    frame["host_ns"] = frame["host_ns"].where((times["phase"] != OUTSIDE).to_numpy())
     for name in ("gpu_ns", "idle_ns"):
         frame[name] = frame[name].where(ran)
     grouped = frame.groupby("phase", sort=False)
     table = pd.DataFrame({"units": grouped.size(), "operations": grouped["operations"].median()})
-    for name in ("gpu_ns", "host_ns", "idle_ns", "busy_share"):
+    for name in ("host_ns", "idle_ns"):
+        table[name] = grouped[name].median()
+    for name in ("gpu_ns", "busy_share"):
         table[name] = grouped[name].median()
         table[f"{name}_low"], table[f"{name}_high"] = grouped[name].min(), grouped[name].max()
     busy = grouped["busy_ns"].sum()

@@ -293,8 +293,7 @@ def _in_tree_order(frame: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
         outer_rows = (first[path[:depth]] for depth in range(1, len(path) + 1))
         return (cell_places[frame["cell"][row]], *outer_rows)
 
-    order = sorted(range(len(frame)), key=place)
-    return frame.iloc[order].reset_index(drop=True)
+    return frame.iloc[sorted(range(len(frame)), key=place)].reset_index(drop=True)
 
 
 # ---- beside a timeline ---------------------------------------------------------------------------

@@ -212,8 +212,7 @@ def _ratios(
     baselines = plan.loc[plan["variant"] == baseline].drop_duplicates("problem")
     baseline_cell = plan["problem"].map(pd.Series(baselines.index, index=baselines["problem"]))
     plain = _ratio_of_medians(medians, baseline_cell)
-    paired = _paired_ratios(blocks, baseline_cell)
-    return paired.reindex(medians.index).fillna(plain)
+    return _paired_ratios(blocks, baseline_cell).reindex(medians.index).fillna(plain)
 
 
 def _ratio_of_medians(medians: pd.Series[float], baseline_cell: pd.Series[float]) -> pd.DataFrame:

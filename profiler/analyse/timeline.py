@@ -500,5 +500,4 @@ def _values_at(values: Integers, rows: Integers) -> Integers:
 
 def _sum(index: Integers, values: Integers | pd.Series, size: int) -> Integers:
     """Sum of the values at each index; exact up to 2^53 ns, which are 104 days."""
-    sums = np.bincount(index, weights=np.asarray(values), minlength=size)
-    return sums.astype(np.int64)
+    return np.bincount(index, weights=np.asarray(values), minlength=size).astype(np.int64)

@@ -160,12 +160,11 @@ class _PairTests:
 
     def with_session_offsets(self, session_sds: Floats) -> _PairTests:
         """These tests with the offset of a session in the intervals."""
-        middle = np.abs(self.median)
         return replace(
             self,
             low=widened_ends(self.low, self.median, session_sds),
             high=widened_ends(self.high, self.median, session_sds),
-            reach=widened_ends(self.reach, middle, session_sds),
+            reach=widened_ends(self.reach, np.abs(self.median), session_sds),
         )
 
 

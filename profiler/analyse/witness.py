@@ -138,8 +138,7 @@ def _violated_bounds(
         yield from _traffic_above_ceiling(status.bytes, medians, environment)
         yield from _traffic_below_least(status.bytes, medians, environment)
     if status.bytes is not None and status.result_bytes is not None:
-        inputs = status.bytes - status.result_bytes
-        yield from _unread_inputs(inputs, medians, environment)
+        yield from _unread_inputs(status.bytes - status.result_bytes, medians, environment)
     if status.flops is not None:
         yield from _operations_above_ceiling(status.flops, medians, environment)
         yield from _operations_below_least(status.flops, medians, environment)

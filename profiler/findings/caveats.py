@@ -177,11 +177,10 @@ def _mixed_launches(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
     """Cells whose launches of one visit are of several kinds."""
     mixed = mixed_launches(timing)
     if mixed:
-        names = [_cell_name(cell) for cell in plan.cells if cell.id in mixed]
         values: Values = {
             "count": len(mixed),
             "spread": f"{max(mixed.values()):.2g}",
-            "cells": first_names(names),
+            "cells": first_names([_cell_name(cell) for cell in plan.cells if cell.id in mixed]),
         }
         yield Notice(NoticeKind.MIXED_LAUNCHES, values)
 
@@ -363,8 +362,7 @@ def _shift(timing: pd.DataFrame, final: pd.DataFrame, delta: float, plan: Plan) 
 
 
 def _baseline_medians(times: pd.DataFrame, baseline: str | None) -> pd.Series[float]:
-    baseline_times = times[times["variant"] == baseline]
-    return baseline_times.groupby("problem")["duration_ns"].median()
+    return times[times["variant"] == baseline].groupby("problem")["duration_ns"].median()
 
 
 def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) -> Notice | None:

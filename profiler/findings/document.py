@@ -486,9 +486,8 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     verdicts = findings.verdicts.against_baseline
     outcomes = (verdicts.get(cell.id, NO_VERDICT).verdict for cell in cells)
     table["verdict"] = [verdict and verdict.value for verdict in outcomes]
-    environment = report.environment
     for name, value in (
-        ("gpu", environment.processor),
+        ("gpu", report.environment.processor),
         ("created", report.execution.created),
         ("experiment", report.experiment.name),
     ):

@@ -108,8 +108,7 @@ class Source(Generic[S]):
         self, kind: Kind[Q], source: Callable[[S], Q | None], *, optional: bool = False
     ) -> Any:
         """Another object; without a source null, or no key if it is `optional`."""
-        missing = ABSENT if optional else None
-        document = _unless_missing(source, kind.document, missing)
+        document = _unless_missing(source, kind.document, ABSENT if optional else None)
         return _Field(document, optional, type=cast(Any, kind) | None)
 
     def part(self, kind: Kind[Q], source: Callable[[S], Q]) -> Any:
@@ -126,8 +125,7 @@ class Source(Generic[S]):
     ) -> Any:
         """A list of `most` objects; no key where there are no sources, if it is `optional`."""
         documents = _unless_missing(sources, lambda parts: [*map(kind.document, parts)], ABSENT)
-        rows = pydantic.conlist(cast(Any, kind), max_length=most)
-        return _Field(documents, optional, type=rows)
+        return _Field(documents, optional, type=pydantic.conlist(cast(Any, kind), max_length=most))
 
     def by_name(self, kind: Kind[Q], sources: Callable[[S], Mapping[str, Q] | None]) -> Any:
         """Objects of one kind by their names; null without sources."""
@@ -247,8 +245,7 @@ def _described_types(kind: type) -> dict[str, Any]:
         if isinstance(field, ast.AnnAssign | ast.Assign) and isinstance(below, ast.Expr):
             target = field.target if isinstance(field, ast.AnnAssign) else field.targets[0]
             key, text = ast.unparse(target), ast.literal_eval(below.value)
-            described = pydantic.Field(description=" ".join(text.split()))
-            types[key] = Annotated[types[key], described]
+            types[key] = Annotated[types[key], pydantic.Field(description=" ".join(text.split()))]
     return types
 
 

@@ -143,10 +143,6 @@ class ParameterWords:
             if self._varying.isdisjoint(unit) and (text := self._text(unit, params))
         )
 
-    def usual_chips(self) -> tuple[Chip, ...]:
-        """The flags that a variant has unless its label says that it has not."""
-        return tuple(self.flags[key] for key in self.usual_flags)
-
     def differing_keys(self) -> tuple[str, ...]:
         """Keys whose values are the chips of a variant, in their order: `dtype`, `B_r\u00d7B_c`."""
         return tuple(self._key_text(unit) for unit in self.differing)
@@ -334,13 +330,17 @@ def find_names(
     `references`: ids of those that others are compared with. `ladder`: whether the variants are
     versions, each made from the one before.
     """
-    maker = _labels(tuple(variants), _family(variants, references))
+    family = _family(variants, references)
+    # Labels of all that differs, or of less where one of them would be too long.
+    for shorter in ({}, {"terse": True}, {"terse": True, "dense": True}):
+        maker = _Labels(tuple(variants), ParameterWords(family, **shorter))
+        if all(len(text) <= LONGEST_LABEL for text in maker.of_parameters.values()):
+            break
     parameter_words = maker.parameter_words
     labels = {variant.id: maker.label(variant) for variant in variants}
     if ladder:
         labels |= _ladder_labels([item for item in variants if item.id not in references])
-    fulls = {variant.id: variant.name for variant in variants}
-    labels = _unique_labels(labels, fulls)
+    labels = _unique_labels(labels, {variant.id: variant.name for variant in variants})
     members = frozenset(variant.id for variant in parameter_words.family)
     return Names(
         by_variant={
@@ -355,7 +355,7 @@ def find_names(
         },
         family=members,
         shared_chips=parameter_words.shared_chips(),
-        usual_flags=parameter_words.usual_chips(),
+        usual_flags=tuple(parameter_words.flags[key] for key in parameter_words.usual_flags),
         chip_keys=parameter_words.differing_keys(),
     )
 
@@ -375,15 +375,6 @@ def _family(variants: Sequence[Variant], references: Collection[str]) -> tuple[V
     return tuple(
         variant for variant in variants if variant.params and common <= set(variant.params) <= every
     )
-
-
-def _labels(variants: tuple[Variant, ...], family: tuple[Variant, ...]) -> _Labels:
-    """Labels of all that differs, or of less where one of them would be too long."""
-    for shorter in ({}, {"terse": True}, {"terse": True, "dense": True}):
-        labels = _Labels(variants, ParameterWords(family, **shorter))
-        if all(len(text) <= LONGEST_LABEL for text in labels.of_parameters.values()):
-            break
-    return labels
 
 
 @dataclass(frozen=True)
@@ -443,10 +434,9 @@ class _Labels:
 
     def _says_parameters(self, variant: Variant) -> bool:
         """Whether all that a name has beside the other long names is in its parameters."""
-        pieces = _pieces(variant.name) - self._pieces_of_all
         return all(
             _is_of_parameters(piece, variant.params) or piece in self._derived_numbers
-            for piece in pieces
+            for piece in _pieces(variant.name) - self._pieces_of_all
         )
 
     @cached_property
@@ -519,8 +509,7 @@ def _short_note(note: str) -> str:
     """A note that fits; of a longer one its first clause, else its first words."""
     if len(note) <= _LONGEST_NOTE:
         return note
-    clause = _CLAUSE.split(note, maxsplit=1)[0]
-    return _fitted_text(clause, _LONGEST_NOTE)
+    return _fitted_text(_CLAUSE.split(note, maxsplit=1)[0], _LONGEST_NOTE)
 
 
 def _fitted_text(text: str, longest: int) -> str:

@@ -85,7 +85,6 @@ class PairVerdict:
     @property
     def reversed(self) -> PairVerdict:
         """The verdict on the mirrored pair."""
-        before = None if self.before is None else _REVERSED.get(self.before, self.before)
         return replace(
             self,
             verdict=None if self.verdict is None else _REVERSED.get(self.verdict, self.verdict),
@@ -95,7 +94,7 @@ class PairVerdict:
             cycles_ratio=1 / self.cycles_ratio if self.cycles_ratio > 0 else math.nan,
             median=self.against_median,
             against_median=self.median,
-            before=before,
+            before=None if self.before is None else _REVERSED.get(self.before, self.before),
         )
 
 
@@ -132,9 +131,8 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
 
 
 def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
-    times = visit_times(report.measured.samples, report.plan.cells, kind)
     return Judge(
-        times,
+        visit_times(report.measured.samples, report.plan.cells, kind),
         report.plan.baseline,
         rules,
         launches=untimed_by_cell(report.statuses, report.environment),

@@ -70,12 +70,11 @@ class ImportedLaunches(Imported):
             is_invalid = not_durations(values)
             if is_invalid.any():
                 launches = launches.assign(**{metric: values.mask(is_invalid)})
-                example = f"{values[is_invalid].iloc[0]:g} ns"
                 facts: dict[str, str | int | float] = {
                     "file": file,
                     "count": int(is_invalid.sum()),
                     "metric": str(metric),
-                    "example": example,
+                    "example": f"{values[is_invalid].iloc[0]:g} ns",
                 }
                 notices.append(Notice(NoticeKind.CSV_NO_DURATIONS, facts))
         model = str(table.attributes.get(_MODEL, ""))
@@ -140,12 +139,11 @@ def _without_range_names(launches: pd.DataFrame) -> pd.DataFrame:
 
     With it each of a hundred ranges (`run_62/gemm`) would be a kernel of its own.
     """
-    kernels = launches["kernel"].astype(object)
     plain = [
         next((kernel.removeprefix(f"{item.name}/") for item in reversed(ranges or ())), kernel)
         if isinstance(kernel, str)
         else kernel
-        for kernel, ranges in zip(kernels, launches["nvtx"], strict=True)
+        for kernel, ranges in zip(launches["kernel"].astype(object), launches["nvtx"], strict=True)
     ]
     return launches.assign(kernel=pd.Series(plain, index=launches.index, dtype=object))
 
@@ -274,8 +272,7 @@ def read_source(file: GivenFile) -> ImportedLaunches:
             remedy="Print it with --print-source sass or cuda,sass.",
         )
     without_metrics = pd.DataFrame(columns=list(LAUNCH_COLUMNS))
-    kernels = _listed_kernels(file.name, listings)
-    return ImportedLaunches(without_metrics, notices, kernels)
+    return ImportedLaunches(without_metrics, notices, _listed_kernels(file.name, listings))
 
 
 def read_text(file: GivenFile) -> ImportedLaunches:

@@ -96,13 +96,12 @@ def _launch_cells(number: int, action: Any, metrics: list[str], units: dict[str,
         _size_text([values.get(f"launch__{size}_dim_{axis}") for axis in "xyz"])
         for size in ("block", "grid")
     ]
-    cells = [_text(values.get(name)) for name in metrics]
     return [
         str(number),
         action.name(action.NameBase_DEMANGLED),
         *sizes,
         *_ranges(action.nvtx_state()),
-        *cells,
+        *(_text(values.get(name)) for name in metrics),
     ]
 
 
@@ -144,14 +143,13 @@ def _listing(action: Any) -> Listing:
         "Instructions Executed": _values_by_address(action.metric_by_name(_COUNT_METRIC)),
         **_samples(action),
     }
-    addresses = sorted({address for counts in columns.values() for address in counts})
     rows = [
         [
             hex(address),
             action.sass_by_pc(address),
             *(str(counts.get(address, 0)) for counts in columns.values()),
         ]
-        for address in addresses
+        for address in sorted({address for counts in columns.values() for address in counts})
     ]
     kernel = action.name(action.NameBase_DEMANGLED)
     page = _csv([["Kernel Name", kernel], ["Address", "Source", *columns], *rows])

@@ -180,8 +180,7 @@ def _cells(line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, str, s
     """Cells of a row: names are left-aligned, values right-aligned, and may exceed their column."""
     (_, name_ends), (_, unit_ends), _ = columns
     name = line[:name_ends].strip()
-    unit = line[name_ends:unit_ends].strip()
-    return name, unit, line[unit_ends:].strip()
+    return name, line[name_ends:unit_ends].strip(), line[unit_ends:].strip()
 
 
 def _identity(kernel: re.Match[str]) -> tuple[str, ...]:

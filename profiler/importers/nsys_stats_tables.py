@@ -181,8 +181,7 @@ def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
         if broken:
             tables.unread["row that cannot be read"] += broken
         _read_table(tables, report, header, rows)
-    last_tables = parts[-1]
-    if last_tables.is_empty and len(parts) > 1:
+    if parts[-1].is_empty and len(parts) > 1:
         parts[-2].unread.update(parts.pop().unread)
     return tuple(parts)
 

@@ -119,8 +119,7 @@ def _is_trace(text: str) -> bool:
 
 
 def _is_nsys_export(text: str) -> bool:
-    is_database = text.startswith(SQLITE)
-    return is_database and not has_any(text, (_NVPROF_TABLE, _ROCPROF_TABLE))
+    return text.startswith(SQLITE) and not has_any(text, (_NVPROF_TABLE, _ROCPROF_TABLE))
 
 
 _is_nvprof_text = _matches(_NVPROF, "== ", "(%)", "Grid X", "Grid Size", "Invocations")

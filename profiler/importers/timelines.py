@@ -208,8 +208,7 @@ def _records(frame: pd.DataFrame, most: int | None = None) -> list[dict[str, Any
 
 def read_trace(file: GivenFile) -> ImportedTimelines:
     """Timeline of a Chrome trace, without paths and names of the machine."""
-    recorded = read_traces([file.path], file.limit)
-    return imported_timeline(file, "torch.profiler", "torch", recorded)
+    return imported_timeline(file, "torch.profiler", "torch", read_traces([file.path], file.limit))
 
 
 def read_export(file: GivenFile) -> ImportedTimelines:

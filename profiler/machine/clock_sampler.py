@@ -187,8 +187,7 @@ class GpuProcesses:
 
     def look(self, nvml: Any, handle: Any) -> None:
         """Add the processes that NVML names now; without an answer, none."""
-        processes = ask_nvml(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle)
-        for process in processes or ():
+        for process in ask_nvml(nvml, nvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
             self._add_process(int(process.pid), process.usedGpuMemory)
         self._look_count += 1
 

@@ -183,8 +183,7 @@ def check_counters(machine: InspectedMachine, gpu: Gpu | None) -> Check:
         text = params.read_text(encoding="utf-8")
     except OSError:
         return Check(name, Status.WARNING, f"unknown: {params} cannot be read", essential=True)
-    restricted = re.search(r"^RmProfilingAdminOnly:\s*1", text, re.MULTILINE) is not None
-    if not restricted:
+    if re.search(r"^RmProfilingAdminOnly:\s*1", text, re.MULTILINE) is None:
         return Check(name, Status.OK, "open to all users", essential=True)
     if _may_profile(machine, gpu):
         return Check(name, Status.OK, "for administrators, which this is", essential=True)

@@ -101,7 +101,9 @@ def ask_torch(
         return cached
     install = _import_in_child(python)
     if not install.error and (install.sees_gpu or not gpu):
-        _write_cached(cache_file, state, install)
+        # Where that fails, the next check imports torch again.
+        with suppress(OSError), replacing(cache_file) as stream:
+            stream.write(json.dumps({"state": state, "torch": asdict(install)}).encode())
     return install
 
 
@@ -123,8 +125,7 @@ def _state_hash(python: str, environ: Mapping[str, str], gpu: tuple[str | None, 
     files = [python] + ([torch.origin] if torch is not None and torch.origin else [])
     folders = [str(Path(file).parent / "version.py") for file in files[1:]]
     times = [_changed_ns(Path(file)) for file in (*files, *folders)]
-    variables = [environ.get(name) for name in _VARIABLES]
-    text = json.dumps([files, times, variables, gpu])
+    text = json.dumps([files, times, [environ.get(name) for name in _VARIABLES], gpu])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -142,12 +143,6 @@ def _read_cached(file: Path, state: str) -> TorchInstall | None:
     return None
 
 
-def _write_cached(file: Path, state: str, install: TorchInstall) -> None:
-    """Write an answer to the cache; where that fails, the next check imports torch again."""
-    with suppress(OSError), replacing(file) as stream:
-        stream.write(json.dumps({"state": state, "torch": asdict(install)}).encode())
-
-
 _TRY_RANGE = cupti.SOURCE.with_name("try_range.py")
 _BUILD_TIMEOUT_S = 120.0
 
@@ -159,8 +154,7 @@ def duration_by_cupti(python: str = sys.executable) -> float:
     and where CUPTI or the driver refuses.
     """
     with temporary_folder() as folder:
-        library = built_library(folder)
-        answer = _stdout_of(python, "-P", str(_TRY_RANGE), str(library))
+        answer = _stdout_of(python, "-P", str(_TRY_RANGE), str(built_library(folder)))
     try:
         return float(answer)
     except ValueError as error:
@@ -185,7 +179,6 @@ def _stdout_of(*argv: str) -> str:
     if completed.returncode == 0:
         return completed.stdout
     lines = completed.stderr.strip().splitlines()
-    message = lines[-1] if lines else f"exit code {completed.returncode}"
     raise cupti.refusal(completed.stderr) or EnvironmentUnusable(
-        message, remedy=cupti.WITHOUT_CUPTI
+        lines[-1] if lines else f"exit code {completed.returncode}", remedy=cupti.WITHOUT_CUPTI
     )

@@ -258,7 +258,9 @@ def _open_or_create(path: Path) -> int:
         with suppress(FileNotFoundError):
             return _checked_descriptor(_open_existing(path), path)
         with suppress(FileExistsError):
-            return _create(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, _RIGHTS)
+            os.fchmod(descriptor, _RIGHTS)  # whatever the umask
+            return descriptor
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
 
 
@@ -267,12 +269,6 @@ def _open_existing(path: Path) -> int:
         return os.open(path, os.O_RDWR | _FLAGS)
     except PermissionError:  # another user's umask: enough for the lock itself
         return os.open(path, os.O_RDONLY | _FLAGS)
-
-
-def _create(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, _RIGHTS)
-    os.fchmod(descriptor, _RIGHTS)  # whatever the umask
-    return descriptor
 
 
 def _checked_descriptor(descriptor: int, path: Path) -> int:

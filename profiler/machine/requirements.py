@@ -138,8 +138,7 @@ def _usable_nsys(path: Path) -> str:
 
 def _require_torch(experiment: Experiment) -> None:
     """Raise where the workload needs torch, and this interpreter (the runner's, too) lacks it."""
-    in_python = not isinstance(experiment.workload, CommandWorkload)
-    if in_python and find_spec("torch") is None:
+    if not isinstance(experiment.workload, CommandWorkload) and find_spec("torch") is None:
         raise EnvironmentUnusable(
             "torch is not installed in this Python, and the workload needs it.",
             remedy="pip install torch; in a checkout, pip install -e '.[torch]'",

@@ -428,7 +428,6 @@ def _with_rollup(names: Mapping[str, str | None], rollup: str) -> dict[str, str 
 
 def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric, ...]:
     label = kind.upper()
-    dense = 1.0 if kind == "fp64" else SPARSE_PEAK
     return (
         _counter_metric(
             name=f"tensor_{kind}_ops",
@@ -448,7 +447,7 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
             "sustain in a cycle of the SM clock.",
             ncu=_with_rollup(names, "sum.peak_sustained"),
             combine=Combine.MAX,
-            scale=dense,
+            scale=1.0 if kind == "fp64" else SPARSE_PEAK,
         ),
         *(_tensor_part(kind, part) for part in TENSOR_PARTS.get(kind, ())),
     )

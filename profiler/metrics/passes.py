@@ -364,11 +364,10 @@ def _layout(
             types_of[group] = (*types_of.get(group, ()), *scope)
             suffix = _suffix(group, groups, counters, capability)
             suffixes.setdefault(group, _unique_suffix(suffix, kinds, suffixes.values()))
-    sessions = tuple(
+    return seconds + len(types_of) * session_s, tuple(
         CounterSession(suffix, _with_beside(group, names), frozenset(types_of[group]))
         for group, suffix in suffixes.items()
     )
-    return seconds + len(types_of) * session_s, sessions
 
 
 def _collected_metrics(names: Iterable[str]) -> tuple[str, ...]:

@@ -123,8 +123,7 @@ def _metrics_beside(name: str) -> tuple[str, ...]:
     if metric is None or metric.pass_class is not PassClass.MULTI:
         return ()
     weight = metric.weight if metric.combine is Combine.WEIGHTED else None
-    other_weight = weight if weight != TIME else None
-    parts = (metric.numerator, metric.denominator, other_weight)
+    parts = (metric.numerator, metric.denominator, weight if weight != TIME else None)
     return tuple(part for part in parts if part is not None)
 
 

@@ -338,8 +338,7 @@ def check_cuda_file(
     """
     workload = loaded.experiment.workload
     if isinstance(workload, CudaWorkload):
-        description = workload.description(loaded.base)
-        _Checks(loaded, description, problems).run(variants)
+        _Checks(loaded, workload.description(loaded.base), problems).run(variants)
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,8 +387,7 @@ class _Checks:
         parameter_names = {name: None for variant in variants for name in variant.params}
         for macro, value in (self.description.define or {}).items():
             path: FieldPath = ("workload", "define")
-            names = self._value(path, partial(placeholders, str(value)), f"macro {macro}")
-            for name in names:
+            for name in self._value(path, partial(placeholders, str(value)), f"macro {macro}"):
                 if name not in parameter_names:
                     raise self.loaded.error(
                         path, f"no variant has a parameter: {unknown_name(name, parameter_names)}"
@@ -497,16 +495,14 @@ class _Checks:
         """Field with a setting of a variant: in its own entry, or of the workload."""
         if name not in variant.params:
             return ("workload", name)
-        items = self.loaded.experiment.variants.list or ()
-        for index, item in enumerate(items):
+        for index, item in enumerate(self.loaded.experiment.variants.list or ()):
             if item.params == variant.params:
                 return ("variants", "list", index, name)
         return ("variants",)
 
     def _launch_field(self, variant: Variant, number: int, name: str) -> FieldPath:
         """Field with a setting of one launch of several, or of the only launch."""
-        step = self.description.steps(variant.params)[number]
-        if step.get(name) == variant.params.get(name):
+        if self.description.steps(variant.params)[number].get(name) == variant.params.get(name):
             return self._field(variant, name)
         of_variant = "launches" in variant.params
         launches_field = (

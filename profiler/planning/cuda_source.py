@@ -176,7 +176,6 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
     scans = [_Scan(file.name, text) for file, text in texts.items()]
     structs = {name: tokens for scan in scans for name, tokens in scan.structs.items()}
     # That the file itself can be read is looked at with all sources.
-    headers = (file for file in dict.fromkeys(unreadable) if file != path)
     return SourceFile(
         identifiers=frozenset(_WORD.findall(source)),
         functions=tuple(function for scan in scans for function in scan.functions),
@@ -185,7 +184,7 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
         constants={name: at for scan in scans for name, at in scan.constants(structs)},
         own_macros={n: at for file, text in texts.items() for n, at in _own_macros(file, text)},
         complete=complete and not _PASTED.search(source),
-        unreadable=tuple(headers),
+        unreadable=tuple(file for file in dict.fromkeys(unreadable) if file != path),
     )
 
 

@@ -216,16 +216,14 @@ class _Stage:
             key = (_identity(candidate.params), frozenset(candidate.item.env.items()))
             if key in first:
                 first_name = first[key][0]
-                reason = f"same parameters as another {self.word}"
-                self.reasons.setdefault(reason, []).append(name)
+                self.reasons.setdefault(f"same parameters as another {self.word}", []).append(name)
                 self.aliases[name] = first_name
             else:
                 first[key] = (name, candidate)
         return list(first.values())
 
     def _is_dropped(self, name: str, params: Params) -> bool:
-        values = {**params, self.word: name}
-        rule = first_match(self.rules, values)
+        rule = first_match(self.rules, {**params, self.word: name})
         reason = rule.label if rule is not None else self.check(params)
         if reason is not None:
             self.reasons.setdefault(reason, []).append(name)
@@ -356,8 +354,7 @@ def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
 def _compiled_for(candidate: Candidate, values: dict[str, Value]) -> Candidate:
     """A variant compiled for given values of problem parameters."""
     name = None if candidate.name is None else f"{candidate.name} {default_name(values)}"
-    params = {**candidate.params, **values}
-    return replace(candidate, params=params, name=name, only_at=values)
+    return replace(candidate, params={**candidate.params, **values}, name=name, only_at=values)
 
 
 def _placeholders(text: str) -> tuple[str, ...]:
@@ -428,19 +425,15 @@ def _from_matrix(
             yield Candidate(dict(zip(grid, combination, strict=True)), (*path, index))
 
 
-def _shared_names(candidate: Candidate) -> set[str]:
-    """Names of a variant's parameters that come from the problems it is compiled for."""
-    return set(candidate.only_at or ())
-
-
 def _refuse_shared_parameters(
     loaded: LoadedSpec, variants: Sequence[Named], problems: Sequence[Named]
 ) -> None:
     """Raise SpecError where variants and problems share a parameter name."""
+    # Without those that come from the problems that a variant is compiled for.
     of_variants = {
         key
         for _, candidate in variants
-        for key in candidate.params.keys() - _shared_names(candidate)
+        for key in candidate.params.keys() - set(candidate.only_at or ())
     }
     for side, other_names in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
         for _, candidate in side:

@@ -42,15 +42,11 @@ def pairs_asked(
     if Question.STEPS in questions:
         pairs += [(later.id, earlier.id) for earlier, later in itertools.pairwise(variants)]
     if Question.EFFECTS in questions:
-        pairs += _effect_pairs(variants, parameters)
+        from profiler.analyse.effects import steps  # noqa: PLC0415 - brings SciPy, which takes long
+
+        effect_steps = steps(variants, parameters or None)
+        pairs += [(after.id, before.id) for step in effect_steps for before, after in step.pairs]
     return tuple(dict.fromkeys(pairs))
-
-
-def _effect_pairs(variants: Sequence[Variant], parameters: Sequence[str]) -> list[tuple[str, str]]:
-    from profiler.analyse.effects import steps  # noqa: PLC0415 - brings SciPy, which takes long
-
-    effect_steps = steps(variants, parameters or None)
-    return [(after.id, before.id) for step in effect_steps for before, after in step.pairs]
 
 
 LADDER, PARAMETERS, RIVAL_PARAMETERS = "ladder", "parameters", "rival parameters"

@@ -82,6 +82,9 @@ def make_plan(
     all_cells = cells
     if only is not None:
         cells = select_cells(cells, only, baseline.id, labels)
+    # A single look for external commands: each visit is a process of its own, and what a command
+    # launches is known only when it ran.
+    blocks = experiment.collect.blocks
     plan = Plan(
         experiment=experiment.name,
         seed=experiment.collect.seed,
@@ -90,7 +93,7 @@ def make_plan(
         sessions=(),
         baseline=baseline.id,
         references=_references(loaded, expanded),
-        looks=_looks(experiment),
+        looks=blocks[:1] if isinstance(experiment.workload, CommandWorkload) else blocks,
         final_blocks=experiment.collect.final_blocks,
         questions=experiment.all_questions,
         capability=space.capability,
@@ -136,15 +139,6 @@ def foreseen_plan(experiment: Experiment, plan: Plan) -> Plan:
     """
     first = plan.search.variants[:USUAL_FINALISTS] if plan.search is not None else ()
     return judged_plan(experiment, plan, first)
-
-
-def _looks(experiment: Experiment) -> tuple[int, ...]:
-    """Numbers of blocks after which cells are judged; a single one for external commands.
-
-    What a command launches is known only when it ran, and each visit is a process of its own.
-    """
-    blocks = experiment.collect.blocks
-    return blocks[:1] if isinstance(experiment.workload, CommandWorkload) else blocks
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -226,10 +220,9 @@ def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
 
     One that is excluded is left out: it may be for another card than this.
     """
-    names = loaded.experiment.page.references
     return tuple(
         _variant_named(name, ("page", "references", place), loaded, expanded).id
-        for place, name in enumerate(names)
+        for place, name in enumerate(loaded.experiment.page.references)
         if name not in expanded.left_out
     )
 
@@ -439,8 +432,7 @@ def _objective(
     for problem in problems:
         if search.objective in (problem.id, problem.name):
             return problem.id, (problem,)
-    names = [GEOMEAN, WORST, *(problem.name for problem in problems)]
-    hint = did_you_mean(search.objective, names)
+    hint = did_you_mean(search.objective, [GEOMEAN, WORST, *(problem.name for problem in problems)])
     raise loaded.error(("search", "objective"), f"there is no problem '{search.objective}'{hint}")
 
 

@@ -139,8 +139,7 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.stmt]]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    for target in targets:
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
         yield from ((n.id, node) for n in ast.walk(target) if isinstance(n, ast.Name))
 
 

@@ -116,8 +116,7 @@ def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]
     field: FieldPath = ("workload",)
     if isinstance(workload, CudaWorkload) and workload.source is not None:
         field = ("workload", "source")
-    missing = _missing_sources(plan, space, loaded.base)
-    yield from ((field, message) for message in missing)
+    yield from ((field, message) for message in _missing_sources(plan, space, loaded.base))
     if isinstance(workload, ModuleWorkload):
         yield from _module_faults(workload, loaded.base)
     elif isinstance(workload, CudaWorkload):
@@ -240,8 +239,7 @@ def _command_faults(workload: CommandWorkload, base: Path, plan: Plan) -> Iterat
     for index, name in enumerate(workload.depends):
         path = base / name
         if not path.exists():
-            hint = nearest_file(path)
-            yield ("workload", "depends", index), f"'{name}': no such file{hint}"
+            yield ("workload", "depends", index), f"'{name}': no such file{nearest_file(path)}"
 
 
 def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
@@ -256,8 +254,7 @@ def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
             "the same for each of its values."
         )
     if workload.check is not None:
-        unread = _unread_parameters(plan, {*workload.check_placeholders, axis})
-        for name in unread:
+        for name in _unread_parameters(plan, {*workload.check_placeholders, axis}):
             if name in workload.launch_placeholders:
                 yield (
                     f"The check has no {{{name}}}: it checks the same for each of its values, and "
@@ -315,8 +312,7 @@ def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[Fault]:
         is_raw = isinstance(name, str) and is_raw_name(name)  # formulas have names of the catalogue
         hint = correction_of_name(str(name), capability) if is_raw else None
         if hint is not None:
-            message = f"ncu knows no metric '{name}' here{hint}"
-            yield ("collect", "metrics", index), message
+            yield ("collect", "metrics", index), f"ncu knows no metric '{name}' here{hint}"
 
 
 def smallest_p_value(blocks: int, comparisons: int = 1) -> float:
@@ -326,8 +322,7 @@ def smallest_p_value(blocks: int, comparisons: int = 1) -> float:
 
 def can_decide(blocks: int, comparisons: int = 1, looks: int = 1) -> bool:
     """Whether signed ranks of so many blocks can show a single differing pair."""
-    p_value = smallest_p_value(blocks, comparisons)
-    return blocks >= FEWEST_BLOCKS and p_value < ALPHA / looks / 2
+    return blocks >= FEWEST_BLOCKS and smallest_p_value(blocks, comparisons) < ALPHA / looks / 2
 
 
 def blocks_needed(comparisons: int, looks: int = 1) -> int:

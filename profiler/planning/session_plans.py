@@ -49,7 +49,8 @@ def planned_sessions(experiment: Experiment, plan: Plan, whole_plan: Plan) -> It
         if kind.records is Records.TIMELINE:
             yield timeline_session(experiment, kind.name, plan.cells)
         elif kind.records is Records.STAMPS:
-            yield _stamps_session(experiment, kind, plan.cells)
+            made_by = (kind.name, SessionKind.IN_KERNEL)
+            yield _session(experiment, kind.session_name, made_by, (), plan.cells, 1)
 
 
 def _timing_session(
@@ -229,14 +230,6 @@ def _counter_sessions(
             yield session
 
 
-def _stamps_session(
-    experiment: Experiment, kind: CollectorKind, cells: Sequence[Cell]
-) -> SessionPlan:
-    """The session in which kernels record stamps of their stages."""
-    made_by = (kind.name, SessionKind.IN_KERNEL)
-    return _session(experiment, kind.session_name, made_by, (), cells, 1)
-
-
 def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
     """The session in which a collector records timelines of cells."""
     made_by = (collector, SessionKind.TIMELINE)
@@ -309,10 +302,6 @@ def block_visits(
         is_single_cell = len({cell for cell, _ in arms}) == 1
         for block in numbers:
             order = sorted((cell, arm) for cell, arm in arms if not (is_single_cell and arm))
-            _order(seed, session, problem, block).shuffle(order)
+            digest = hashlib.sha256(f"{seed}|{session}|{problem}|{block}".encode()).digest()
+            random.Random(int.from_bytes(digest[:8], "big")).shuffle(order)  # noqa: S311 - no secret
             yield from (Visit(cell, block, arm) for cell, arm in order)
-
-
-def _order(seed: int, session: str, problem: str, block: int) -> random.Random:
-    digest = hashlib.sha256(f"{seed}|{session}|{problem}|{block}".encode()).digest()
-    return random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 - an order, not a secret

@@ -105,7 +105,17 @@ def payload(findings: Findings, facets: Sequence[Mapping[str, Any]]) -> dict[str
         },
         "samples": _samples(findings),
         "cells": _cells(findings),
-        "metrics": _metrics(findings.numbers),
+        "metrics": [
+            {
+                "name": metric.name,
+                "label": metric.label,
+                "unit": metric.unit,
+                "better": metric.better,
+                "summary": _summary(findings.numbers, metric),
+            }
+            for metric in findings.numbers.metrics
+            if metric.name not in CEILING_PARTS
+        ],
         "facets": {
             "groups": [
                 {"label": group["label"], "values": list(group["choices"])} for group in facets
@@ -176,20 +186,6 @@ def _slow(numbers: CellNumbers, cell: Cell) -> list[Any] | None:
     """Number of slow timing visits, of all, their factor, median and 95th percentile in ns."""
     slow = numbers.slow_visits.get(cell.id)
     return None if slow is None else list(map(_number, astuple(slow)))
-
-
-def _metrics(numbers: CellNumbers) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": metric.name,
-            "label": metric.label,
-            "unit": metric.unit,
-            "better": metric.better,
-            "summary": _summary(numbers, metric),
-        }
-        for metric in numbers.metrics
-        if metric.name not in CEILING_PARTS
-    ]
 
 
 def _summary(numbers: CellNumbers, metric: Label) -> dict[str, list[Any]]:

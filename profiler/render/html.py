@@ -155,20 +155,16 @@ def compile_templates() -> None:
 @cache
 def _assets() -> Mapping[str, Markup]:
     """Styles and scripts by the names that templates have for them."""
+    # All of the page's script waits for the data.
+    scripts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
+    waiting = Markup('(async () => {\n"use strict";\n') + scripts + Markup("\n})();\n")
     return {
         "css": _asset("page.css"),
-        "script": _script(),
+        "script": _asset("shared.js") + waiting,
         "timeline_css": _asset("timeline.css"),
         "timeline_script": _asset("timeline.js"),
         "perfetto_script": _asset("perfetto.js"),
     }
-
-
-def _script() -> Markup:
-    """The page's script: all of it waits for the data."""
-    scripts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
-    waiting = Markup('(async () => {\n"use strict";\n') + scripts + Markup("\n})();\n")
-    return _asset("shared.js") + waiting
 
 
 @cache

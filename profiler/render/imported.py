@@ -203,9 +203,8 @@ def _classes(kernel: ListedKernel) -> SmallTable:
         Column("share", lambda counted_class: _number(100 * counted_class[1] / total, "%")),
     )
     counted = [counted_class for counted_class in kernel.executed.items() if counted_class[1] > 0]
-    caption = "Executed warp instructions by class"
     return SmallTable.of(
-        caption,
+        "Executed warp instructions by class",
         "class",
         columns,
         counted,

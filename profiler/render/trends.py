@@ -78,8 +78,7 @@ def _line(trend: Trend) -> Markup:
     """Line of a cell's numbers over the runs, as large as two lines of text."""
     points = [_ends(trend, run) for run in trend.answers]
     order = f"the oldest of {len(points)} runs first" if len(points) > 1 else "one run"
-    caption = f"{trend.variant}, {trend.problem}: {order}"
-    return small_line(points, caption)
+    return small_line(points, f"{trend.variant}, {trend.problem}: {order}")
 
 
 def _ends(trend: Trend, run: int) -> tuple[float, float, float]:
@@ -121,5 +120,4 @@ def _marks(number: int, trend: Trend) -> Iterator[Mark]:
     first = 1.0 if trend.is_relative else trend.value(next(iter(trend.answers))) or 1.0
     for run in trend.answers:
         low, value, high = (end / first for end in _ends(trend, run))
-        role = roles.get(run, "other")
-        yield Mark("", value, low, high, role=role, variant=number, place=run)
+        yield Mark("", value, low, high, role=roles.get(run, "other"), variant=number, place=run)

@@ -154,8 +154,7 @@ def _slowest(tuned: _Tuned) -> Datum:
     best = tuned.best
     times = [candidate.time_ns for candidate in tuned.configs if candidate.time_ns is not None]
     worst = max(times) / best.time_ns if best and best.time_ns and len(times) > 1 else None
-    without = "one configuration only, or no times" if best else "not known"
-    return Datum.times(worst, without)
+    return Datum.times(worst, "one configuration only, or no times" if best else "not known")
 
 
 def _measured(cell_numbers: CellNumbers, place: int, tuned: _Tuned) -> Datum:

@@ -358,8 +358,7 @@ class RunFolder:
         ]
         if duplicates:
             raise UsageError(f"{path}: damaged: the cell {duplicates[0]!r} stands there twice")
-        sessions = tuple(map(_with_todays_collector, plan.sessions))
-        return replace(plan, sessions=sessions)
+        return replace(plan, sessions=tuple(map(_with_todays_collector, plan.sessions)))
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""

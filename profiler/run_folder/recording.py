@@ -171,8 +171,7 @@ def _source_folders(run: RunFolder) -> Iterator[str]:
     for attempt in run.attempts():
         for name in EXPLAIN_FILES:
             with suppress(OSError):
-                content = _content(attempt.folder / name)
-                for match in _SOURCE_FILE.finditer(content or b""):
+                for match in _SOURCE_FILE.finditer(_content(attempt.folder / name) or b""):
                     yield match[1].decode("utf-8", errors="replace")
 
 

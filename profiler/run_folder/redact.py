@@ -130,8 +130,7 @@ class Redaction:
 
     def redacted_file(self, name: str, text: str) -> str:
         """Redacted content of a file with this name."""
-        without_names_text = without_names_in_errors(name, text, self.names)
-        return without_private(without_names_text, self.folders)
+        return without_private(without_names_in_errors(name, text, self.names), self.folders)
 
 
 def with_folders(private: PrivateTexts, folders: Iterable[str]) -> list[tuple[str, str]]:

@@ -91,5 +91,4 @@ def name_no_gpu_of_several(run: RunFolder) -> None:
     record = run.record()
     is_named = record.environment.gpu_uuid is not None
     if is_named and len(set(map(_chip, worker_environments(run)))) > 1:
-        environment = replace(record.environment, gpu_uuid=None)
-        run.write_record(replace(record, environment=environment))
+        run.write_record(replace(record, environment=replace(record.environment, gpu_uuid=None)))

@@ -197,8 +197,7 @@ def later_session(
     first, last = plan.looks[look - 1], plan.looks[look]
     judge = _judge(plan, samples, first, delta)
     without_race = plan.confirmed_problems if look > LAST_OF_RACE else frozenset[str]()
-    cells = _open_cells(plan, judge, without_race)
-    return _with_visits(plan, session, cells, range(first, last))
+    return _with_visits(plan, session, _open_cells(plan, judge, without_race), range(first, last))
 
 
 def final_session(
@@ -214,8 +213,7 @@ def final_session(
         if cell.problem.id in problems
         and ((cell.problem.id, cell.variant.id) in finalists or cell.variant.id in references)
     ]
-    final = empty_final(session)
-    return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
+    return _with_visits(plan, empty_final(session), _comparable(cells), range(plan.final_blocks))
 
 
 def empty_final(session: SessionPlan) -> SessionPlan:
@@ -295,8 +293,7 @@ def _possible_winners(plan: Plan, judge: Judge) -> set[str]:
     leading = race[race["contender"]]
     has_rivals = leading.groupby("problem")["variant"].transform("size") > 1
     winners = _cell_ids(plan, leading[~has_rivals])
-    undecided_winners = _undecided(judge, _with_baselines(plan, winners))
-    return _cell_ids(plan, leading[has_rivals]) | undecided_winners
+    return _cell_ids(plan, leading[has_rivals]) | _undecided(judge, _with_baselines(plan, winners))
 
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
@@ -336,10 +333,9 @@ def _with_baselines(plan: Plan, ids: Collection[str]) -> list[Pair]:
 def _pairs_of(plan: Plan, variant_pairs: Collection[tuple[str, str]]) -> list[Pair]:
     """Pairs of cell ids at each problem where both variants of a pair are planned."""
     ids = {(cell.problem.id, cell.variant.id): cell.id for cell in plan.cells}
-    problems = dict.fromkeys(cell.problem.id for cell in plan.cells)
     pairs = (
         ((problem, first), (problem, second))
-        for problem in problems
+        for problem in dict.fromkeys(cell.problem.id for cell in plan.cells)
         for first, second in variant_pairs
     )
     return [(ids[first], ids[second]) for first, second in pairs if first in ids and second in ids]

@@ -167,7 +167,8 @@ def likely_start(execution: Execution) -> tuple[SessionPlan, RunFolder | None] |
         return first, None
     run, record = newest
     try:
-        unchanged_cells = _cells_as_before(execution, run, record)
+        keys = keys_of(execution, run.builds())
+        unchanged_cells = sum(record.keys.get(cell) == key for cell, key in keys.items())
         edited = unchanged_cells < len(execution.plan.cells) or _has_edited_files(
             execution, run, record
         )
@@ -177,12 +178,6 @@ def likely_start(execution: Execution) -> tuple[SessionPlan, RunFolder | None] |
     if not unchanged_cells:
         return first, None
     return None if session is None else (session, run)
-
-
-def _cells_as_before(execution: Execution, run: RunFolder, record: RunRecord) -> int:
-    """Number of cells with an unchanged key, if all libraries are built as before."""
-    keys = keys_of(execution, run.builds())
-    return sum(record.keys.get(cell) == key for cell, key in keys.items())
 
 
 def _has_edited_files(execution: Execution, run: RunFolder, record: RunRecord) -> bool:

@@ -250,10 +250,9 @@ def _cell_ids_of_text(plan: Plan, text: str) -> Iterator[str]:
     name_parts = text.split(",")
     while name_parts:
         # Names of problems have commas, too: as many name_parts as are a name together.
-        counts = range(len(name_parts), 0, -1)
         cells_by_count = (
             (count, _cell_ids_of_name(plan, ",".join(name_parts[:count]).strip()))
-            for count in counts
+            for count in range(len(name_parts), 0, -1)
         )
         count, cells = next((pair for pair in cells_by_count if pair[1]), (0, frozenset()))
         if not cells:
@@ -302,8 +301,7 @@ def _answer_cells(
     plan: Plan, cells: Sequence[Cell], durations: _Durations, rivals: frozenset[str]
 ) -> list[Cell]:
     """At a problem: the fastest of the rivals, the baseline, and the fastest other reference."""
-    other_references = set(plan.references) - {plan.baseline}
-    groups = (rivals, {plan.baseline}, other_references)
+    groups = (rivals, {plan.baseline}, set(plan.references) - {plan.baseline})
     members = [[cell for cell in cells if cell.variant.id in group] for group in groups]
     return [durations.fastest(group) for group in members if group]
 

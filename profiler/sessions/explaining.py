@@ -71,8 +71,7 @@ class Explaining:
         planned = {cell.id for cell in plan.cells}
         owners = {planned_cell(cell.id, planned) for cell in cells_to_explain} - passed_over
         cells = [cell for cell in plan.cells if cell.id in owners]
-        capability = self.execution.machine.environment.compute_capability
-        names = explain_metrics(capability)
+        names = explain_metrics(self.execution.machine.environment.compute_capability)
         return explain_session(self.execution.loaded.experiment, cells, names)
 
     def foreseen(self, samples: pd.DataFrame) -> SessionPlan | None:

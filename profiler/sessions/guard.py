@@ -225,8 +225,7 @@ def _has_begun(journal: Path) -> bool:
 def _runner_pid(journal: Path) -> int | None:
     """Process id in the first record of the journal (`session_started`)."""
     try:
-        first = json.loads(journal.read_text(encoding="utf-8").partition("\n")[0])
-        return int(first["pid"])
+        return int(json.loads(journal.read_text(encoding="utf-8").partition("\n")[0])["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from profiler.collect.registry import is_judged
 from profiler.errors import UsageError
@@ -165,8 +164,7 @@ def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
 
     For a measurement that makes nothing: it learns what would be missing.
     """
-    explaining = Explaining(request, request.explain, measurement)
-    makes = _Steps(request, measurement, explaining)
+    makes = _Steps(request, measurement, Explaining(request, request.explain, measurement))
     agenda = steps(request.plan)
     for place, step in enumerate(agenda, start=1):
         makes.make(step, agenda[place:])
@@ -312,8 +310,7 @@ class _Steps:
 
     def _foresight(self, following: Sequence[Step]) -> Foresight:
         samples = self.measurement.book.samples()
-        explains_later = Explanation() in following
-        explained = self.explaining.foreseen(samples) if explains_later else None
+        explained = self.explaining.foreseen(samples) if Explanation() in following else None
         return Foresight(self.request.plan, samples, explained, self._delta)
 
     def _stage(self, name: str) -> AbstractContextManager[None]:
@@ -385,6 +382,9 @@ def report_outdated_run(
 def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
     experiment, base = request.loaded.experiment, request.loaded.base
     earlier = run.record() if run.exists() else None
+    today = timeline_settings(request)  # the earlier ones stay where this run makes none
+    if request.machine.nsys is None:
+        del today[NSYS]
     return RunRecord(
         experiment=experiment.name,
         created=earlier.created if earlier else request.created,
@@ -394,22 +394,12 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         stages=earlier.stages if earlier else {},
         spec_path=request.loaded.shown_path,
         overrides=request.loaded.flags,
-        timelines=_recorded_settings(request, earlier),
+        timelines={**(earlier.timelines if earlier else {}), **today},
         number=earlier.number if earlier else next_number(request.out, experiment.name),
         opened=opened_now(request.loaded, run.attempts()),
         variables=hash_text(repr(variables_now(experiment, base))),
         libraries=library_versions(experiment, base),
     )
-
-
-def _recorded_settings(
-    request: MeasureRequest, earlier: RunRecord | None
-) -> dict[str, Mapping[str, Any]]:
-    """Settings of timelines by collector; the earlier settings where this run makes none."""
-    today = timeline_settings(request)
-    if request.machine.nsys is None:
-        del today[NSYS]
-    return {**(earlier.timelines if earlier else {}), **today}
 
 
 def with_stages(record: RunRecord, seconds: SecondsRecorder) -> RunRecord:

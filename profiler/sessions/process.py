@@ -215,7 +215,6 @@ def start(  # noqa: PLR0913 - all but the command by keyword
         (folder / STDERR).open("ab") as stderr,
         contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
     ):
-        descriptors = tuple(descriptor for descriptor in (lock, inherits) if descriptor is not None)
         return subprocess.Popen(
             guarded(
                 command.argv, limits, journal=journal, lock=lock, shared=True, inherits=inherits
@@ -226,7 +225,7 @@ def start(  # noqa: PLR0913 - all but the command by keyword
             env={**os.environ, **command.env},
             cwd=command.cwd,
             start_new_session=True,
-            pass_fds=descriptors,
+            pass_fds=tuple(descriptor for descriptor in (lock, inherits) if descriptor is not None),
         )
 
 
@@ -268,15 +267,11 @@ def stopped_on_leaving(
         is_wanted = unless() and process.poll() is None
     finally:
         if not is_wanted:
-            _end(process, grace_s)
-
-
-def _end(process: subprocess.Popen[Any], grace_s: float) -> None:
-    if process.poll() is None:
-        stop(process, grace_s)
-    if process.stdin is not None:
-        process.stdin.close()
-    kill_group(process.pid)
+            if process.poll() is None:
+                stop(process, grace_s)
+            if process.stdin is not None:
+                process.stdin.close()
+            kill_group(process.pid)
 
 
 def _wait(

@@ -260,8 +260,7 @@ def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
     """
     if collector.wraps_target and signal_of(result.returncode, under_tool=False) is not None:
         return True
-    sent = signal_of(result.returncode, under_tool=collector.wraps_target)
-    return sent in _ENDING_SIGNALS
+    return signal_of(result.returncode, under_tool=collector.wraps_target) in _ENDING_SIGNALS
 
 
 def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:

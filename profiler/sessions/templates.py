@@ -55,8 +55,7 @@ def nsys_capture(execution: Execution) -> str:
     """
     experiment = execution.loaded.experiment
     requested_capture = experiment.collect.timeline.capture
-    is_command = isinstance(experiment.workload, CommandWorkload)
-    blind = is_command or execution.machine.device == "cpu"
+    blind = isinstance(experiment.workload, CommandWorkload) or execution.machine.device == "cpu"
     if requested_capture == protocol.CAPTURE_VISITS and blind:
         return protocol.CAPTURE_PROGRAM
     return requested_capture
@@ -132,8 +131,7 @@ class Templates:
         """The tool of a session."""
         if session.kind is SessionKind.EXPLAIN:
             return self.ncu().explaining(explain_sections(self._capability))
-        experiment = self.execution.loaded.experiment
-        caches = ncu_cache_control(experiment, session, self._capability)
+        caches = ncu_cache_control(self.execution.loaded.experiment, session, self._capability)
         tools = replace(tools_of(self.execution), cache_control=caches)
         return COLLECTORS[session.collector].create(tools)
 

@@ -70,8 +70,7 @@ def keep_timeline(execution: Execution, collector: str, folder: Path, *, ended_w
         if isinstance(tool, Nsys):
             # Of visits only them, however nsys was started.
             is_command = isinstance(experiment.workload, CommandWorkload)
-            planned_capture = experiment.collect.timeline.capture
-            capture = nsys_capture(execution) if is_command else planned_capture
+            capture = nsys_capture(execution) if is_command else experiment.collect.timeline.capture
             keep_report(tool, folder, TimelineFacts(collector, device, capture))
         else:
             keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
@@ -104,8 +103,7 @@ def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:
 
 def _refuse_importer(nsys: Nsys, folder: Path) -> None:
     """Raise EnvironmentUnusable where the importer of nsys lacks a library, and so no report is."""
-    output = "\n".join(read_text(folder / name) for name in (STDOUT, STDERR))
-    reported = diagnose(output)
+    reported = diagnose("\n".join(read_text(folder / name) for name in (STDOUT, STDERR)))
     if (folder / RAW).exists() or reported is not None:
         fault = importer_fault(nsys) or reported
         if fault is not None:

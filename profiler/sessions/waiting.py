@@ -105,11 +105,6 @@ class Waiting:
         """Whether the process still runs."""
         return self.process.poll() is None
 
-    @property
-    def may_have_context(self) -> bool:
-        """Whether the process was let through to the device."""
-        return self.orders.has_given(DEVICE)
-
     def dismiss(self) -> None:
         """Have the process end, without waiting for its end."""
         if self.process.stdin is not None:
@@ -239,7 +234,7 @@ class WaitingRoom(Generic[E]):
         It may make visits already. No other process has a context when this returns.
         """
         for name in [name for name, waiting_session in self._waiting.items() if name != session]:
-            if self._waiting[name].may_have_context:
+            if self._waiting[name].orders.has_given(DEVICE):
                 self._waiting.pop(name).end()
         waiting = self._waiting.pop(session, None)
         if waiting is None or waiting.lives or waiting.visits is not None:

@@ -344,7 +344,6 @@ def _operator_variants(function: str, call: Document) -> Form:
     in_place = ", in_place=True" if wrote else ""
     eager, docstring = f"{function}_eager", '"""What PyTorch runs."""'
     call_text = f"return calls.compiled({eager}, {parameters})"
-    compiled_docstring = '"""Compiled for each signature alone."""'
     variants = [
         _variant("eager", f", baseline=True{in_place}", function, parameters, docstring, *body),
         _variant(
@@ -352,7 +351,7 @@ def _operator_variants(function: str, call: Document) -> Form:
             f", setup=True{in_place}",
             function,
             parameters,
-            compiled_docstring,
+            '"""Compiled for each signature alone."""',
             call_text,
         ),
     ]

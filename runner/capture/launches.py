@@ -113,8 +113,7 @@ class CompiledGraphs:
         inductor = importlib.import_module(_INDUCTOR)
         output_code = importlib.import_module("torch._inductor.output_code")
         self._patches.enter_context(replaced(inductor, "_compile_fx_inner", self._compile))
-        compiled_class = output_code.CompiledFxGraph
-        self._patches.enter_context(replaced(compiled_class, "__call__", self._call))
+        self._patches.enter_context(replaced(output_code.CompiledFxGraph, "__call__", self._call))
 
     def _call(self, original: Any, compiled: Any, inputs: list[Any]) -> Any:
         make = partial(original, compiled, inputs)

@@ -133,8 +133,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def __enter__(self) -> Self:
         # Where a program compiles the steps of its optimizer, dynamo would trace the hook, too.
         stepped = torch.compiler.disable(self._optimizer_stepped)  # type: ignore[no-untyped-call]
-        hook = register_optimizer_step_post_hook(stepped)
-        self._watching.callback(hook.remove)
+        self._watching.callback(register_optimizer_step_post_hook(stepped).remove)
         self._watching.enter_context(self._mode.graphs.watched())
         self._write(complete=False)
         self._resume()
@@ -193,8 +192,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         if can_wait():
             torch.cuda.synchronize()
         if steps.ended == timed.stop and not self._stays_on:
-            elapsed = time.perf_counter_ns() - steps.began_ns
-            steps.uncaptured_ns = elapsed // len(timed)
+            steps.uncaptured_ns = (time.perf_counter_ns() - steps.began_ns) // len(timed)
         steps.began_ns = time.perf_counter_ns()
 
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -267,14 +265,6 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             with suppress(OSError):
                 folder.rmdir()
 
-    def _documents(self) -> list[dict[str, Any]]:
-        """Documents of all calls, with counts and times: of kernels, where they were timed."""
-        return [
-            {**call.document, **self._cost_of(call)}
-            for call in self._mode.recorded.made_calls()
-            if call.document is not None
-        ]
-
     def _cost_of(self, call: Call) -> dict[str, int]:
         kernels, number = self._mode.kernels, call.number
         if not kernels.ns:
@@ -336,7 +326,11 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
                 for reason, counts in sorted(self._left_out().items())
             },
             "launches": self._launches(),
-            "calls": self._documents(),
+            "calls": [
+                {**call.document, **self._cost_of(call)}
+                for call in self._mode.recorded.made_calls()
+                if call.document is not None
+            ],
         }
         write_json(self._place / CALLS_FILE, document)
         (self._place / EXPERIMENT_FILE).write_text(experiment_text(document), encoding="utf-8")

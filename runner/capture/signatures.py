@@ -106,8 +106,7 @@ def comparable(func: Any, result: Any) -> list[torch.Tensor]:
     of a recurrent layer.
     """
     returns = func._schema.returns
-    values = result if len(returns) > 1 else [result]
-    named_values = zip(returns, values, strict=True)
+    named_values = zip(returns, result if len(returns) > 1 else [result], strict=True)
     tensors = list(
         tensors_in([value for r, value in named_values if r.name not in _LEFT_TO_LIBRARIES])
     )
@@ -382,10 +381,9 @@ class CallDescription:
         devices = dict(
             zip(of_key.places, (tensor.device for tensor in of_key.tensors), strict=True)
         )
-        storages = [
+        return arguments, [
             {"bytes": end, "device": devices[place]} for place, end in enumerate(of_key.ends)
         ]
-        return arguments, storages
 
 
 def plain_json(value: Any) -> Any:

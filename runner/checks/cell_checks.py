@@ -133,7 +133,11 @@ class CellChecks:
         own_check = self._workload.own_check_of(cell, inputs)
         if own_check is not None:
             errors = own_check(result)
-            return errors, self._why_own_check_tells_little(cell, own_check, result, got)
+            # Variants of one function share the answer, which may take long.
+            function = dict(cell.variant_params).get(FUNCTION, cell.variant)
+            if function not in self._blind_checks:
+                self._blind_checks[function] = why_check_tells_little(own_check, result, got)
+            return errors, self._blind_checks[function]
         expected, tolerances = self._workload.expected_of(cell, inputs, reference)
         is_own_reference = self._workload.is_own_reference
         try:
@@ -151,15 +155,6 @@ class CellChecks:
                 raise
             raise check.WrongResultError(f"{error}{order}", error.errors) from error
         return errors, why_result_tells_little(expected)
-
-    def _why_own_check_tells_little(
-        self, cell: JobCell, own_check: Callable[[Any], object], result: Any, got: Tensors
-    ) -> str:
-        """Why a check tells little; variants of one function share it, and it may take long."""
-        function = dict(cell.variant_params).get(FUNCTION, cell.variant)
-        if function not in self._blind_checks:
-            self._blind_checks[function] = why_check_tells_little(own_check, result, got)
-        return self._blind_checks[function]
 
     # ---- once more, on new inputs ----
 
@@ -185,8 +180,7 @@ class CellChecks:
     def _renewal(self, cell: JobCell, inputs: Any) -> Renewal:
         seed = other_seed(self._job.seed)
         torch.manual_seed(seed)
-        device = self._device.torch_device
-        other_inputs = self._workload.other_inputs_of(cell, inputs, device, seed)
+        other_inputs = self._workload.other_inputs_of(cell, inputs, self._device.torch_device, seed)
         return Renewal(inputs, other_inputs, (self._job.seed, seed))
 
     def _relaunch_cells(

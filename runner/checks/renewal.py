@@ -101,7 +101,8 @@ class Renewal:
         if outputs is not None:
             self._shuffle_outputs(check.as_tensors(outputs, "the result of the launch"))
         began = time.monotonic()
-        self._zero_inputs()
+        for old, _ in self._pairs:
+            old.data.zero_()
         queued_s = time.monotonic() - began
         device.wait()
         device.delay(min(max(_LEAST_DELAY_S, _DELAY * queued_s), _MOST_DELAY_S))
@@ -125,10 +126,6 @@ class Renewal:
         # Through `data`, so that no count of versions tells that they were overwritten.
         for old, new in self._pairs:
             old.data.copy_(new)
-
-    def _zero_inputs(self) -> None:
-        for old, _ in self._pairs:
-            old.data.zero_()
 
     def _shuffle_outputs(self, outputs: Tensors) -> None:
         """Write values that look like results into every output, in the wrong places."""
@@ -171,8 +168,7 @@ def require_same(
     `rounding`: of each output, as `check.compare` has it. `largest`: magnitudes in the right
     result, by output; default: in the samples.
     """
-    shapes = ([sample.shape for sample in side] for side in (got, expected))
-    first, second = shapes
+    first, second = ([sample.shape for sample in side] for side in (got, expected))
     if first != second:
         raise ImplausibleError(f"on new inputs its result has the shapes {first}, not {second}")
     # On the CPU: under ncu each of a dozen launches would take longer than comparing so few there.
@@ -352,8 +348,7 @@ def _fields(value: Any) -> list[str] | None:
 
 
 def _require_alike(old: torch.Tensor, new: torch.Tensor, place: str) -> None:
-    is_same_kind = old.shape == new.shape and old.dtype == new.dtype and old.device == new.device
-    if not is_same_kind:
+    if not (old.shape == new.shape and old.dtype == new.dtype and old.device == new.device):
         raise NotRenewableError(f"{place} has another shape or type with another seed")
     if any(stride == 0 < size - 1 for stride, size in zip(old.stride(), old.shape, strict=True)):
         raise NotRenewableError(f"{place} has elements that share memory")

@@ -75,8 +75,7 @@ def rounding_of(
     ):
         return 0.0
     step = max(torch.finfo(own_result.dtype).eps, largest_step)
-    error = min(worst_error(own_result, expected), _most_explained(step, expected))
-    return _slack(step) * error
+    return _slack(step) * min(worst_error(own_result, expected), _most_explained(step, expected))
 
 
 def _slack(step: float) -> float:

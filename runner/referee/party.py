@@ -85,8 +85,7 @@ class Party:
 
     def _load(self, file: Path, readable: Sequence[str]) -> None:
         """Make the process import its file; with a list of paths, it may read nothing else."""
-        writable = [self._folder.name]
-        answer = self.ask("load", file=str(file), readable=readable, writable=writable)
+        answer = self.ask("load", file=str(file), readable=readable, writable=[self._folder.name])
         self.is_confined = answer["confined"] is True
 
     def _variables(self) -> dict[str, str]:
@@ -251,8 +250,7 @@ def _readable_paths(file: Path, hidden: Path) -> list[str]:
     folders = [folder for folder in search_folders(file) if not hidden.is_relative_to(folder)]
     package = Path(__file__).parents[2]
     package_folders = [package, (package / "runner").resolve()]
-    installed = filter(_holds_packages, sys.path)
-    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *installed]
+    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *filter(_holds_packages, sys.path)]
     return [str(file), *map(str, (*folders, *package_folders)), *python]
 
 

@@ -364,8 +364,7 @@ class RefereedWorkload:
     def _table(self, file: Path, problem: Parameters, rounds: Rounds) -> Table:
         party, table = self.party_of(file), self._tables.get(file)
         if table is None or table.party is not party:
-            values = self._experiment.file_values(problem)
-            table = self._tables[file] = Table(party, rounds, values)
+            table = self._tables[file] = Table(party, rounds, self._experiment.file_values(problem))
         return table
 
     def party_of(self, file: Path) -> Party:

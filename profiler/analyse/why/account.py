@@ -262,13 +262,6 @@ def _parts_of_unmatched(
 
 
 def _parts_of_pair(first: KernelTime, second: KernelTime) -> Iterator[Part]:
-    factors = _common_factors(first, second)
-    for reason in dict.fromkeys((*first.stalls, *second.stalls)):
-        yield from _parts_of_reason(reason, first, second, factors)
-
-
-def _common_factors(first: KernelTime, second: KernelTime) -> dict[str, float]:
-    """Logarithm of the ratio of each factor that all stall reasons share."""
     ratios = {
         INSTRUCTIONS: first.instructions / second.instructions,
         WARPS: second.warps / first.warps,
@@ -276,7 +269,9 @@ def _common_factors(first: KernelTime, second: KernelTime) -> dict[str, float]:
         CLOCK: second.clock_ghz / first.clock_ghz,
         RESIDUAL: first.residual / second.residual,
     }
-    return {name: math.log(ratio) for name, ratio in ratios.items()}
+    factors = {name: math.log(ratio) for name, ratio in ratios.items()}
+    for reason in dict.fromkeys((*first.stalls, *second.stalls)):
+        yield from _parts_of_reason(reason, first, second, factors)
 
 
 def _parts_of_reason(

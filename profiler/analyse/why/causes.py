@@ -88,12 +88,11 @@ def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause
     facts = Facts(profile, least_bytes)
     estimates = [(name, *detect(facts)) for name, detect in _DETECTORS.items()]
     # Among causes that one unit bounds to the same share, the largest estimate comes first.
-    in_order = sorted(estimates, key=lambda estimate: -estimate[1])
     bounded = [
         Cause(
             name, min(share, facts.share_without_other_units(_UNITS_OF.get(name, _NONE))), evidence
         )
-        for name, share, evidence in in_order
+        for name, share, evidence in sorted(estimates, key=lambda estimate: -estimate[1])
     ]
     reported = [cause for cause in bounded if cause.share >= LEAST_SHARE]
     by_share = sorted(reported, key=lambda cause: -cause.share)
@@ -251,11 +250,10 @@ def _atomic_contention(facts: Facts) -> Detected:
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
     waits = facts.waits_for_memory * _share_of_memory_instructions(facts, _ATOMICS)
     uneven = 1 - part(average, busiest) if busiest else 0.0
-    evidence = {
+    return uneven * max(busiest, waits), {
         "busiest slice of L2 with atomics": Evidence(100 * busiest, "%", _ATOMIC_BUSY),
         "average slice": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
     }
-    return uneven * max(busiest, waits), evidence
 
 
 def _global_atomics(facts: Facts) -> Detected:
@@ -263,13 +261,12 @@ def _global_atomics(facts: Facts) -> Detected:
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
     part_of_accesses = _share_of_memory_instructions(facts, _GLOBAL_ATOMICS)
     waits = facts.waits_for_memory * part_of_accesses
-    evidence = {
+    return part(average, busiest) * max(average, waits), {
         "slices of L2 with atomics": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
         "of the memory instructions": Evidence(
             100 * part_of_accesses, "%", "Instructions Executed"
         ),
     }
-    return part(average, busiest) * max(average, waits), evidence
 
 
 def _shared_atomics(facts: Facts) -> Detected:
@@ -347,11 +344,10 @@ def _excess_traffic(moved: float, least_bytes: float, dram: float) -> Detected:
     excess = moved - least_bytes
     if not excess > 0:  # also where the workload states nothing, or they were not counted
         return 0.0, {}
-    evidence = {
+    return part(excess, moved) * dram, {
         "bytes of DRAM": Evidence(moved, "byte", DRAM_BYTES),
         "bytes that the problem needs": Evidence(least_bytes, "byte", "bytes (workload)"),
     }
-    return part(excess, moved) * dram, evidence
 
 
 def _empty_issue_slots(facts: Facts, reason: str) -> Detected:
@@ -378,12 +374,10 @@ def _idle_issue_cycles(facts: Facts, reason: str) -> Detected:
 def _tensor_core_waits(facts: Facts) -> Detected:
     """Waits for the results of warpgroup matrix instructions, and to start the next ones."""
     waits = facts.waits("gmma")
-    busy = facts.percent(UNITS["tensor"])
-    evidence = {
+    return waits, {
         "of a warp's time": Evidence(100 * waits, "%", stall_per_issue("gmma")),
-        "tensor cores": Evidence(100 * busy, "%", UNITS["tensor"]),
+        "tensor cores": Evidence(100 * facts.percent(UNITS["tensor"]), "%", UNITS["tensor"]),
     }
-    return waits, evidence
 
 
 def _few_loads_in_flight(facts: Facts) -> Detected:
@@ -393,12 +387,11 @@ def _few_loads_in_flight(facts: Facts) -> Detected:
     flight in each warp (Little's law: bytes in flight are throughput times latency).
     """
     waits, warps = facts.waits("long_scoreboard"), active_warps(facts)
-    evidence = {
+    return warps * facts.idle * waits, {
         "of a warp's time": Evidence(100 * waits, "%", stall_per_issue("long_scoreboard")),
         "busiest unit": facts.busiest,
         "warps in flight of those that an SM has": Evidence(100 * warps, "%", MOST_WARPS),
     }
-    return warps * facts.idle * waits, evidence
 
 
 def _barrier_waits(facts: Facts) -> Detected:
@@ -446,10 +439,9 @@ _FMA_PIPE = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
 
 def _no_tensor_cores(facts: Facts) -> Detected:
     """Multiply-adds of a product of tiles on the FMA pipe, where no tensor core works."""
-    values = facts.profile.values
     tensor = sum(
         value
-        for name, value in values.items()
+        for name, value in facts.profile.values.items()
         if name.startswith("sm__ops_path_tensor") and name.endswith(".sum")
     )
     multiplied = fp32_operations(facts.profile) / 2
@@ -459,11 +451,10 @@ def _no_tensor_cores(facts: Facts) -> Detected:
     if tensor > 0 or not multiplied > 0 or not of_tiles:
         return 0.0, {}
     busy = facts.percent(_FMA_PIPE)
-    evidence = {
+    return busy, {
         "tensor operations": Evidence(tensor, "op", "sm__ops_path_tensor_*.sum"),
         "FMA pipe": Evidence(100 * busy, "%", _FMA_PIPE),
     }
-    return busy, evidence
 
 
 _FP64_PIPE = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"
@@ -490,11 +481,10 @@ def _fp64(facts: Facts) -> Detected:
     # Single precision takes as many arithmetic instructions, but no conversions.
     without_double = 1 - facts.issuing * (1 - part(conversions, every))
     share = min(max(busy, on_xu, depends), without_double)
-    evidence = {
+    return share, {
         "FP64 instructions": Evidence(instructions, "inst", "Instructions Executed"),
         "FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE),
     }
-    return share, evidence
 
 
 _ON_XU = ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV")
@@ -532,11 +522,10 @@ def _constant_by_lane(facts: Facts) -> Detected:
     busy = facts.percent(UNITS["constants"])
     cycles = busy * facts.value("sm__cycles_elapsed.sum")
     requests = facts.column("executed", "LDC")
-    evidence = {
+    return busy * (1 - part(_REQUEST_CYCLES * requests, cycles)), {
         "indexed constant memory": Evidence(100 * busy, "%", UNITS["constants"]),
         "cycles per request": Evidence(cycles / requests if requests else 0.0, "cycle", "LDC"),
     }
-    return busy * (1 - part(_REQUEST_CYCLES * requests, cycles)), evidence
 
 
 def _slow_path_math(facts: Facts) -> Detected:
@@ -556,11 +545,10 @@ def _integer_arithmetic(facts: Facts) -> Detected:
         total for opcode, total in executed.items() if instruction_class(opcode) in _INTEGERS
     )
     every = sum(executed.values())
-    evidence = {
+    return part(integer, every) * max(facts.issuing, facts.pipes), {
         "integer instructions": Evidence(integer, "inst", "Instructions Executed"),
         "instructions executed": Evidence(every, "inst", "Instructions Executed"),
     }
-    return part(integer, every) * max(facts.issuing, facts.pipes), evidence
 
 
 _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {

@@ -87,12 +87,11 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
     if not limits or not theoretical or limits.get(limit) != min(limits.values()):
         return 0.0, {}
     possible = 1.0 if math.isclose(of_grid, 1.0) else min(theoretical * of_grid, 1.0)
-    evidence = {
+    return more_warps(facts, max(possible - theoretical, 0.0)), {
         "theoretical occupancy": Evidence(100 * theoretical, "%", MOST_WARPS),
         "blocks per SM": Evidence(limits[limit], "block", _LIMITS[limit]),
         "busiest unit": facts.busiest,
     }
-    return more_warps(facts, max(possible - theoretical, 0.0)), evidence
 
 
 def _unfilled_occupancy(facts: Facts) -> Detected:
@@ -102,13 +101,12 @@ def _unfilled_occupancy(facts: Facts) -> Detected:
         return 0.0, {}
     launched = facts.value(WARPS_LAUNCHED)
     life = facts.value(WARPS_ACTIVE) / launched if launched else 0.0
-    evidence = {
+    return more_warps(facts, max(theoretical - active, 0.0)), {
         "occupancy": Evidence(100 * active, "%", _WARPS),
         "theoretical occupancy": Evidence(100 * theoretical, "%", MOST_WARPS),
         "life of a warp": Evidence(life, "cycle", WARPS_ACTIVE),
         "busiest unit": facts.busiest,
     }
-    return more_warps(facts, max(theoretical - active, 0.0)), evidence
 
 
 # ---- SMs that have no warp -----------------------------------------------------------------------
@@ -157,13 +155,12 @@ def _small_grid(facts: Facts) -> Detected:
     if not blocks or not sms or waves(facts) >= 1:
         return 0.0, {}
     idle = _idle_share_of_empty(facts)
-    evidence = {
+    return idle + (1 - idle) * more_warps(facts, 1 - active_warps(facts)), {
         "blocks": Evidence(blocks, "block", _GRID),
         "SMs": Evidence(sms, "SM", _SMS),
         "occupancy": Evidence(100 * active_warps(facts), "%", _WARPS),
         "busiest unit": facts.busiest,
     }
-    return idle + (1 - idle) * more_warps(facts, 1 - active_warps(facts)), evidence
 
 
 def _tail_wave(facts: Facts) -> Detected:
@@ -177,11 +174,10 @@ def _block_imbalance(facts: Facts) -> Detected:
 
 def _launch_overhead(facts: Facts) -> Detected:
     elapsed, share = facts.value(ELAPSED), _idle_ends_share(facts)
-    evidence = {
+    return share, {
         "cycles without a warp on any SM": Evidence(share * elapsed, "cycle", _BUSIEST_SM),
         "cycles of the launch": Evidence(elapsed, "cycle", ELAPSED),
     }
-    return share, evidence
 
 
 FILLING: Mapping[str, Callable[[Facts], Detected]] = {

@@ -334,8 +334,7 @@ def practical_shares(
     shares: dict[str, float] = {}
     for roof in finished:
         codes, distinct = pd.factorize(numbers[roofs == roof])
-        of_roof = launches[roofs == roof].reset_index(drop=True)
-        ranges = Ranges(of_roof, codes, len(distinct))
+        ranges = Ranges(launches[roofs == roof].reset_index(drop=True), codes, len(distinct))
         percents = _roof_percents(_share_formula(roof), ranges, compute_capability)
         best = percents[np.isfinite(percents)].max() / 100
         if best > 0:

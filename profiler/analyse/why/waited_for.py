@@ -118,7 +118,12 @@ def name_units(instructions: pd.DataFrame) -> pd.DataFrame:
             for suffix in ("", NOT_ISSUED):
                 if f"{column}{suffix}" in instructions:
                     samples = _samples(instructions, f"{column}{suffix}")
-                    columns |= _samples_by_unit(samples, units, column, suffix)
+                    columns |= {
+                        f"{column}:{unit}{suffix}" if unit else f"{column}{suffix}": np.where(
+                            units == unit, samples, 0.0
+                        )
+                        for unit in ("", *dict.fromkeys(filter(None, units)))
+                    }
     return instructions.assign(**columns)
 
 
@@ -163,18 +168,6 @@ def _units(code: Code, reason: str, samples: np.ndarray) -> np.ndarray:
             waited_for = code.producer(position, PRODUCERS[reason])
         units[position] = "" if waited_for is None else unit_of_opcode(code.opcodes[waited_for])
     return units
-
-
-def _samples_by_unit(
-    samples: np.ndarray, units: np.ndarray, column: str, suffix: str
-) -> dict[str, np.ndarray]:
-    """Samples of a reason by unit, by name of column."""
-    return {
-        f"{column}:{unit}{suffix}" if unit else f"{column}{suffix}": np.where(
-            units == unit, samples, 0.0
-        )
-        for unit in ("", *dict.fromkeys(filter(None, units)))
-    }
 
 
 def _samples(instructions: pd.DataFrame, column: str) -> np.ndarray:

@@ -118,10 +118,9 @@ class StepFinder:
         if not steps:
             return ()
         by_blocks = effects(steps, self.blocks, self.problems)
-        verdicts = self._verdicts(steps)
         return tuple(
             _step_effect(step, row, verdict_row)
-            for step, row, verdict_row in zip(steps, by_blocks, verdicts, strict=True)
+            for step, row, verdict_row in zip(steps, by_blocks, self._verdicts(steps), strict=True)
         )
 
     def _verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:

@@ -69,8 +69,7 @@ def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, flo
 
 
 def _medians(summary: pd.DataFrame, metric: str) -> pd.Series[float]:
-    rows = summary[summary["metric"] == metric]
-    return rows.set_index("cell")["median"].astype("float64")
+    return summary[summary["metric"] == metric].set_index("cell")["median"].astype("float64")
 
 
 def overall_ratios(compared: pd.DataFrame) -> pd.DataFrame:
@@ -79,8 +78,7 @@ def overall_ratios(compared: pd.DataFrame) -> pd.DataFrame:
     `compared` is as `compare_timers` gives it, of the cells that count.
     """
     rows = []
-    measured = compared[compared["ratio"] > 0]
-    for collector, cells in measured.groupby("collector", sort=False):
+    for collector, cells in compared[compared["ratio"] > 0].groupby("collector", sort=False):
         in_order = cells.sort_values("ratio", kind="stable")
         least, most = in_order.iloc[0], in_order.iloc[-1]
         mean = geometric_mean(cells["ratio"])

@@ -21,9 +21,6 @@ from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import Cell
 
-EFFICIENCY_COLUMNS = ("ideal_ns", "efficiency")
-"""Columns that `tail_efficiency` adds."""
-
 FULL = 0.004
 """How far from a whole number full waves may be: ncu writes them with two decimals."""
 
@@ -59,7 +56,7 @@ class SteadyGrid:
 
 
 def tail_efficiency(table: pd.DataFrame) -> pd.DataFrame:
-    """The table (columns `variant waves blocks time_ns`) with `EFFICIENCY_COLUMNS`.
+    """The table (columns `variant waves blocks time_ns`) with columns `ideal_ns efficiency`.
 
     Both are NaN for a variant without a measured grid of full waves.
     """
@@ -126,8 +123,7 @@ def find_waves(numbers: CellNumbers, sm_count: int | None) -> WaveFindings:
     Waves are those that ncu gives, else the problem's own parameter of this name. Without grid
     sizes, blocks are the waves: within a variant these are in proportion.
     """
-    cells = numbers.programs.correct_cells.values()
-    rows = [_row(numbers, cell, sm_count) for cell in cells]
+    rows = [_row(numbers, cell, sm_count) for cell in numbers.programs.correct_cells.values()]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table = table[table["waves"].notna() & table["time_ns"].notna()].reset_index(drop=True)
     if table["blocks"].isna().any():

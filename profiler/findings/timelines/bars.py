@@ -1,7 +1,13 @@
 """The bars of a timeline: which ranges, calls and operations can be drawn, and where each belongs.
 
 A bar is a range, a CUDA call or an operation. Bars of a kind are a frame, in order of start, with
-columns BAR_COLUMNS.
+columns
+
+- `start_ns`, `end_ns`;
+- `name`: in full; `short`: what stands on the bar;
+- `phase`: its number, -1: none;
+- `inside`: number of the range's bar around it, -1: none;
+- `thread`, `device`, `stream`: where it ran, -1: not known or not of this kind.
 """
 
 from __future__ import annotations
@@ -16,20 +22,6 @@ import pandas as pd
 from profiler.analyse.phases import Path, PhasedTimeline, lasting_ranges, launch_rows, longer_path
 from profiler.analyse.timeline import range_instances
 
-BAR_COLUMNS = (
-    "start_ns",
-    "end_ns",
-    "name",
-    "short",
-    "phase",
-    "inside",
-    "thread",
-    "device",
-    "stream",
-)
-"""`name`: in full; `short`: what stands on a bar; `phase`: its number, -1: none; `inside`: number
-of the range's bar around it, -1: none; `thread`, `device`, `stream`: where it ran, -1: not known or
-not of this kind."""
 _UNKNOWN = -1
 
 Integers = npt.NDArray[np.int64]
@@ -93,6 +85,7 @@ def find_bars(phased: PhasedTimeline, most: int) -> TimelineBars:
     shown_calls = (timeline.api["start_ns"].to_numpy() < until) & (not phased.on_cpu)
     calls = np.flatnonzero(shown_calls)[: 2 * most]
     operations = np.flatnonzero(_launch_times(timeline.operations) < until)[:most]
+    threads = timeline.ranges["thread"].dropna()
     return TimelineBars(
         frames={
             RANGE: _range_bars(phased, shown_ranges, numbers),
@@ -100,7 +93,7 @@ def find_bars(phased: PhasedTimeline, most: int) -> TimelineBars:
             SPAN: _span_bars(phased, operations[: 0 if phased.on_cpu else None], numbers),
             GPU: _operation_bars(phased, operations, numbers),
         },
-        main_thread=_main_thread(timeline.ranges),
+        main_thread=int(threads.iloc[0]) if len(threads) else _UNKNOWN,
         launches=launches,
         left_out=len(timeline.operations) - len(operations),
         until_ns=until,
@@ -119,8 +112,7 @@ def bar_paths(ranges: pd.DataFrame) -> list[Path]:
 
 def _launch_times(operations: pd.DataFrame) -> Integers:
     """When each operation was launched; when it began, where that is not known."""
-    launched = operations["launch_ns"].fillna(operations["start_ns"])
-    times: Integers = launched.to_numpy(np.int64)
+    times: Integers = operations["launch_ns"].fillna(operations["start_ns"]).to_numpy(np.int64)
     return times
 
 
@@ -199,11 +191,6 @@ def _bar_around(stack: Integers, stacks: pd.DataFrame, numbers: Integers) -> Int
     inner = np.append(stacks["range"].to_numpy(), -1)
     bars: Integers = numbers[inner[stack]]
     return bars
-
-
-def _main_thread(ranges: pd.DataFrame) -> int:
-    threads = ranges["thread"].dropna()
-    return int(threads.iloc[0]) if len(threads) else _UNKNOWN
 
 
 def find_window(phased: PhasedTimeline, until_ns: float) -> UnitWindow | None:

@@ -59,7 +59,7 @@ _PARTS: Mapping[str, UnitPart] = {WHOLE: "whole", OUTSIDE: "outside"}
 
 @dataclass(frozen=True)
 class Phase:
-    """Phase over all units: medians, lowest and highest; NaN where nothing ran in it."""
+    """Phase over all units: medians, `_low` to `_high`; NaN where nothing ran in it."""
 
     part: UnitPart
     name: str
@@ -71,11 +71,7 @@ class Phase:
     gpu_ns_low: float
     gpu_ns_high: float
     host_ns: float
-    host_ns_low: float
-    host_ns_high: float
     idle_ns: float
-    idle_ns_low: float
-    idle_ns_high: float
     busy_share: float
     """Time in which an operation ran, of that from the first to the last of the phase; of a whole
     unit, of that since the last operation of the unit before."""

@@ -161,26 +161,20 @@ def cell_why(
     stated = math.nan if least_bytes is None else least_bytes
     of_kernel = stated if len(launches) == 1 else math.nan
     kernels = [
-        _kernel_why(
-            kernel, roofs(kernel, compute_capability, practical, highest_clock_ghz), of_kernel
+        KernelWhy(
+            profile=kernel,
+            roofs=roofs(kernel, compute_capability, practical, highest_clock_ghz),
+            waits=_waits(kernel),
+            causes=causes(kernel, of_kernel),
+            lines=hot_lines(kernel.instructions_by_wait, MOST_LINES),
+            advice=_advice(kernel.rules),
+            time=kernel_time(kernel),
+            busy=busy_unit(kernel),
         )
         for kernel in launches
     ]
     in_order = sorted(kernels, key=lambda kernel: -kernel.duration_ns)
     return CellWhy(tuple(in_order), unfused(launches, stated))
-
-
-def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: float) -> KernelWhy:
-    return KernelWhy(
-        profile=profile,
-        roofs=roofs,
-        waits=_waits(profile),
-        causes=causes(profile, least_bytes),
-        lines=hot_lines(profile.instructions_by_wait, MOST_LINES),
-        advice=_advice(profile.rules),
-        time=kernel_time(profile),
-        busy=busy_unit(profile),
-    )
 
 
 def _waits(profile: KernelProfile) -> dict[str, float]:

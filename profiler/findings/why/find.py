@@ -57,11 +57,10 @@ def pair_why(
     What has the machine code of another is what was measured and explained of that.
     """
     first, second = findings.programs.source(cell), findings.programs.source(against)
-    judged = findings.verdicts.verdict_on(first, second)
     return PairWhy(
         cell=cell,
         against=against,
-        verdict=SAME_PROGRAM if first == second else judged,
+        verdict=SAME_PROGRAM if first == second else findings.verdicts.verdict_on(first, second),
         first=cells[first],
         second=cells[second],
         timed_ns=findings.verdicts.timed(cell, against),
@@ -133,8 +132,7 @@ def _problem_pairs(
 def _best_at(ranking: Ranking, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
     """The variant to recommend where it was explained, else the winner among the rivals."""
     winner = ranking.rival_winners.get(problem.id) or ranking.winners.get(problem.id)
-    recommended = ranking.programs.at(ranking.best, problem)
-    candidates = (recommended, winner.cell if winner else None)
+    candidates = (ranking.programs.at(ranking.best, problem), winner.cell if winner else None)
     return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
 
 
@@ -150,9 +148,8 @@ def _opponents_at(
         and cell.id in cells
         and cell.id != best.id
     ]
-    references = [cell for cell in explained if cell.variant.id != baseline]
     fastest = sorted(
-        references,
+        [cell for cell in explained if cell.variant.id != baseline],
         key=lambda cell: numbers.value(cell, numbers.primary.name).median,
     )
     return [*(cell for cell in explained if cell.variant.id == baseline), *fastest[:1]]

@@ -105,7 +105,7 @@ def load_spec(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
 
 def check_document(document: Document, *, overrides: Sequence[str] = ()) -> LoadedSpec:
     """Check an experiment, with `key=value` overrides laid over it; raises as `load_spec`."""
-    parsed = parse_overrides(overrides)
+    parsed = tuple(_parse(raw) for raw in overrides)
     faults: list[tuple[Fault, FieldPath]] = [(fault, ()) for fault in document.faults]
     try:
         experiment = Experiment.model_validate(apply_overrides(document.data, parsed))
@@ -341,14 +341,6 @@ class Override:
         inside = field[: len(self.path)] == self.path
         made_parent = not in_file and self.path[: len(field)] == field
         return inside or made_parent
-
-
-def parse_overrides(raws: Sequence[str]) -> tuple[Override, ...]:
-    """Overrides of `dotted.key=value` texts: values are YAML, numbers in a key list indices.
-
-    Raises `UsageError` where there is no `=`, no key, or the value is not YAML.
-    """
-    return tuple(_parse(raw) for raw in raws)
 
 
 def _parse(raw: str) -> Override:

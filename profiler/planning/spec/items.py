@@ -118,8 +118,7 @@ class Condition(SpecModel):
             return True
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        above = self.min is None or value >= self.min
-        return above and (self.max is None or value <= self.max)
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
 
 
 def are_equal(left: object, right: object) -> bool:

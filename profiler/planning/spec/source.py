@@ -217,8 +217,7 @@ def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
         bare_placeholder = _BARE_PLACEHOLDER.search("\n".join(text.splitlines()[line - 1 : line]))
         hint = f'{IN_QUOTES}: "{{kernel}} …"' if bare_placeholder else ""
         return f"{path}:{line}: not valid YAML: {description}{hint}"
-    position = getattr(error, "position", 0)
-    line = text.count("\n", 0, position) + 1
+    line = text.count("\n", 0, getattr(error, "position", 0)) + 1
     return f"{path}:{line}: not valid YAML: {getattr(error, 'reason', error)}"
 
 

@@ -118,8 +118,7 @@ class ModuleWorkload(SpecModel):
         """Description of the workload for the runner; None where it is its module alone."""
         if self.candidate is None:
             return None if self.experiment is None else {EXPERIMENT: self.experiment}
-        candidate = str((base / self.candidate).resolve())
-        return {EXPERIMENT: self.experiment, CANDIDATE: candidate}
+        return {EXPERIMENT: self.experiment, CANDIDATE: str((base / self.candidate).resolve())}
 
     def target(self, base: Path) -> str:
         """Dotted module name, or absolute path of a file, that the runner loads."""

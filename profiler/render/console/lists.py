@@ -34,8 +34,7 @@ def doctor_table(checks: Iterable[tuple[str, str, str, str]]) -> RenderableType:
     listed.add_columns("state", fixed=True)
     listed.add_columns("found", "what to do")
     for name, state, finding, remedy in checks:
-        style = _STATUS_STYLES.get(state, "")
-        listed.add_row(name, Text(state, style=style), finding, remedy)
+        listed.add_row(name, Text(state, style=_STATUS_STYLES.get(state, "")), finding, remedy)
     return listed
 
 

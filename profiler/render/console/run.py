@@ -253,8 +253,7 @@ def _top_table(findings: Findings) -> TextTable:
             numbers.ratio(row.worst_slowdown),
         )
     ranked = sum(bool(row.slowdowns) for row in findings.ranking.ranks)
-    left_out = ranked - sum(bool(row.slowdowns) for row in rows)
-    rich_table.add_rest_caption(left_out, "variant")
+    rich_table.add_rest_caption(ranked - sum(bool(row.slowdowns) for row in rows), "variant")
     rich_table.caption = _joined_sentences(rich_table.caption, _verdict_caption(findings))
     return rich_table
 
@@ -329,8 +328,7 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             next(iter(status.cause.strip().splitlines()), ""),
         )
-    left_out = sum(map(len, groups[most:]))
-    rich_table.add_rest_caption(left_out, "failed cell")
+    rich_table.add_rest_caption(sum(map(len, groups[most:])), "failed cell")
     return rich_table
 
 

@@ -52,9 +52,8 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
     table.add_columns("state")
     for build in builds:
         for row, kernel in enumerate(build.kernels or (KernelFacts(""),)):
-            name = names.get(build.variant, build.variant) if row == 0 else ""
             table.add_row(
-                name,
+                names.get(build.variant, build.variant) if row == 0 else "",
                 *(
                     numbers.MISSING if fact is None else str(fact)
                     for fact in (

@@ -156,8 +156,7 @@ def linear_ticks(scale: Scale, locator: Locator | None = None) -> Ticks:
     formatter: Any = ScalarFormatter(useOffset=False)
     formatter.create_dummy_axis()
     formatter.axis.set_view_interval(scale.low, scale.high)
-    labels = formatter.format_ticks(values)
-    return Ticks(values, labels, formatter.get_offset())
+    return Ticks(values, formatter.format_ticks(values), formatter.get_offset())
 
 
 def named_ticks(values: Sequence[float], name: Callable[[float], str] = "{:g}".format) -> Ticks:
@@ -323,8 +322,7 @@ class RowAxes:
     def span(self, across: Scale, row: int, low: float, high: float, style: str) -> None:
         """A line from one value to another in a row; none where one is missing."""
         if math.isfinite(low) and math.isfinite(high):
-            ends = [(across.at(float(end)), self.y(row)) for end in (low, high)]
-            self.drawing.path(ends, style)
+            self.drawing.path([(across.at(float(end)), self.y(row)) for end in (low, high)], style)
 
     def dot(self, outline: str, across: Scale, row: float, mark: Mark) -> None:
         """A symbol at the value of a mark in a row."""
@@ -334,8 +332,7 @@ class RowAxes:
 
     def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
         """A text beside a mark; `x` in points."""
-        colour = styles.MUTED if quiet else styles.INK
-        style = styles.text("start", _SMALL, colour, italic=quiet)
+        style = styles.text("start", _SMALL, styles.MUTED if quiet else styles.INK, italic=quiet)
         self.drawing.text(text, (x, self.y(row) + styles.TEXT_DROP * _SMALL), style)
 
 

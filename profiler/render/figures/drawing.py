@@ -88,8 +88,7 @@ class Drawing:
     def rectangle(self, corner: Point, opposite: Point, style: str) -> Element:
         """A filled rectangle between two corners."""
         (left, top), (right, bottom) = corner, opposite
-        corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-        return self.area(corners, style)
+        return self.area([(left, top), (right, top), (right, bottom), (left, bottom)], style)
 
     def area(self, corners: Sequence[Point], style: str) -> Element:
         """A filled area between corners."""

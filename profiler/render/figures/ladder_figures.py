@@ -96,8 +96,7 @@ def ladder(marks: Sequence[Mark], label: str) -> Drawing:
     Each version is a tread at its value; its text says what the step to it was.
     """
     axes, across = _version_axes([mark.name for mark in marks])
-    ratios = ends_of(marks)
-    upwards = _ratio_axis(axes, ratios, label)
+    upwards = _ratio_axis(axes, ends_of(marks), label)
     points = [(across.at(place), upwards.at(mark.value)) for place, mark in enumerate(marks)]
     edges = [across.at(edge - 0.5) for edge in range(len(marks) + 1)]
     treads = [(x, y) for place, (_, y) in enumerate(points) for x in edges[place : place + 2]]

@@ -198,8 +198,7 @@ def interval_panels(
     most = max(len(rows) for rows in panels.values())
     row_in = min(_PANEL_ROW_IN, height_in / most)
     pitch = row_in * most + _TITLE_IN + _TICKS_IN
-    total = pitch * math.ceil(len(panels) / columns) + _LABEL_IN
-    drawing = sheet(total)
+    drawing = sheet(pitch * math.ceil(len(panels) / columns) + _LABEL_IN)
     width = WIDTH_IN / columns
     names_in = [_names_in(rows, width) for rows in panels.values()]
     texts_in = widest_in((mark.text for mark in every), _SMALL) + 0.1
@@ -236,8 +235,7 @@ def _names_in(marks: Sequence[Mark], width: float) -> float:
 
 def _ends(marks: Sequence[Mark]) -> tuple[float, float]:
     """Least and greatest of ratios, intervals and 1, at least 4 percent apart."""
-    ends = ends_of(marks)
-    finite = [end for end in ends if math.isfinite(end) and end > 0]
+    finite = [end for end in ends_of(marks) if math.isfinite(end) and end > 0]
     low, high = min(1.0, *finite), max(1.0, *finite)
     return (low, high) if high / low > 1.04 else (low / 1.02, high * 1.02)
 

@@ -224,8 +224,7 @@ class _Roofline:
             x, y = self.across.at(row["intensity"]), self.upwards.at(row["rate"])
             end = x + _LETTER_POINTS * len(name)
             for other_x, other_end, other_y in placed:
-                beside = other_end < x or end < other_x
-                if not beside and abs(y - other_y) < _LABEL_POINTS:
+                if not (other_end < x or end < other_x) and abs(y - other_y) < _LABEL_POINTS:
                     y = other_y + _LABEL_POINTS
             placed.append((x, end, y))
             at = (x + _BESIDE, y + styles.TEXT_DROP * _LABEL_SIZE)

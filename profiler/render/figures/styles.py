@@ -98,8 +98,7 @@ def text(
 
 def circle(radius: float) -> str:
     """Outline of a circle around a point."""
-    handle = _CIRCLE * radius
-    r, h = number(radius), number(handle)
+    r, h = number(radius), number(_CIRCLE * radius)
     return (
         f"M0 {r}C{h} {r} {r} {h} {r} 0C{r} -{h} {h} -{r} 0 -{r}"
         f"C-{h} -{r} -{r} -{h} -{r} 0C-{r} {h} -{h} {r} 0 {r}z"

@@ -48,7 +48,9 @@ def to_svg(
     _make_room(root)
     rules = _share_styles(root)
     _dress(root, label, description)
-    _add_rules(root, rules)
+    sheet = ElementTree.Element("style")
+    sheet.text = "".join(f".{name}{{{text}}}" for name, text in rules.items())
+    root.insert(0, sheet)
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
 
 
@@ -99,12 +101,6 @@ def _share_styles(root: ElementTree.Element) -> dict[str, str]:
             rules[name] = declarations
             element.set("class", f"{element.get('class', '')} {name}".strip())
     return rules
-
-
-def _add_rules(root: ElementTree.Element, rules: dict[str, str]) -> None:
-    sheet = ElementTree.Element("style")
-    sheet.text = "".join(f".{name}{{{text}}}" for name, text in rules.items())
-    root.insert(0, sheet)
 
 
 def _rename(element: ElementTree.Element, prefix: str) -> None:

@@ -121,14 +121,12 @@ def dots(
     names = shortened([mark.name for mark in marks])
     rows = row_axes(names)
     least = _NARROWEST if effects else 1.0
-    ends = ends_of(marks)
-    present = list(filter(math.isfinite, ends))
+    present = list(filter(math.isfinite, ends_of(marks)))
     smallest, largest = min(1 / least, *present), max(least, *present)
     room = (largest / smallest) ** 0.05 if largest > smallest else 1.05
     # On a logarithmic axis half the time and twice the time lie equally far from the baseline.
     across = rows.axes.across((smallest / room, largest * room**3), logarithmic=True)
-    is_wide = largest > _WIDE * smallest
-    ticks = decade_ticks(across) if is_wide else linear_ticks(across, at_most(8))
+    ticks = decade_ticks(across) if largest > _WIDE * smallest else linear_ticks(across, at_most(8))
     rows.axes.grid_across(across, times_ticks(ticks.values), label)
     at_one = styles.line(styles.INK, 1.2) if effects else styles.dashed(line, 1.4)
     rows.axes.upright(across.at(1.0), at_one)
@@ -142,8 +140,7 @@ def dots(
             rows.dot(_DOT, across, row, mark)
     for row, mark in enumerate(marks):
         right = max(mark.value, mark.high)
-        text = mark.text or numbers.ratio(mark.value)
-        rows.text(across.at(right * room**0.2), row, text)
+        rows.text(across.at(right * room**0.2), row, mark.text or numbers.ratio(mark.value))
     return rows.drawing
 
 
@@ -190,8 +187,7 @@ def lines(panels: Mapping[str, Sequence[Mark]], x_label: str, label: str, unit: 
         series = _series(marks, divisor)
         labels = outer_labels(index, len(panels), x_label, label)
         # A logarithmic axis without any point cannot be drawn.
-        ticks = sorted({mark.place for mark in marks})
-        scales = _scaled(axes, series, ticks, labels, spans=spans)
+        scales = _scaled(axes, series, sorted({mark.place for mark in marks}), labels, spans=spans)
         _curves(axes, series, scales)
         axes.spines()
         axes.title(panel)

@@ -221,8 +221,7 @@ def _end(cells: Sequence[GridCell], place: int) -> Datum:
     if not ranked:
         return Datum()
     cell = ranked[place]
-    where = cell.grid.short_place(cell.row, cell.column)
-    text = f"{short_ratio(cell.verdict.ratio)} ({where})"
+    text = f"{short_ratio(cell.verdict.ratio)} ({cell.grid.short_place(cell.row, cell.column)})"
     return Datum(text, numbers.raw(cell.verdict.ratio), word_of(cell.verdict))
 
 

@@ -194,8 +194,7 @@ def problems_chart(findings: Findings) -> Chart | None:
     )
     reading = _key_of(programs, cells.values()) + ("" if lower else " Higher is better.")
     reading += _left_out(ranking, problems, len(ranks))
-    figure = heat_maps([heat], 1, scale)
-    return make_chart("first", "All variants at all problems", reading, figure)
+    return make_chart("first", "All variants at all problems", reading, heat_maps([heat], 1, scale))
 
 
 def _pair(findings: Findings, cell: Cell) -> PairVerdict:
@@ -321,8 +320,7 @@ def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
     if turned:
         axes.slanted_labels(across, heat.columns, _TURN_DEGREES)
     else:
-        ticks = Ticks(range(len(heat.columns)), heat.columns)
-        axes.grid_across(across, ticks, lines=False)
+        axes.grid_across(across, Ticks(range(len(heat.columns)), heat.columns), lines=False)
     for row, name in enumerate(heat.rows):
         rows.beside(row, fitted(name, left_in - 0.1, _SMALL), gap=_TICK_GAP, size=_SMALL)
     wide = (axes.right - axes.left) / POINTS / len(heat.columns)

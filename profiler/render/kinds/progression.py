@@ -97,8 +97,7 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
     title = f"{findings.numbers.primary.label} ÷ that of {findings.programs.baseline.label}"
     which = "Above" if findings.numbers.primary.better == "higher" else "Below"
     reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
-    baseline = findings.programs.baseline.label
-    figure = ladder_figures.ratio_lines(means, problems, baseline, title)
+    figure = ladder_figures.ratio_lines(means, problems, findings.programs.baseline.label, title)
     columns: list[Column[Rung]] = [Column("geometric mean", _mean_ratio)]
     columns += [
         _ratio_at(problem, place) for place, problem in enumerate(findings.programs.problems)

@@ -248,8 +248,7 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     times = medians.groupby("cell")["reference"].first().sort_values(kind="stable")
     shown_cells = list(times.index[:MOST_CELLS])
     places = {cell: row for row, cell in enumerate(shown_cells)}
-    collectors = timers.collectors[: len(_LOOKS)]
-    looks = dict(zip(collectors, _LOOKS, strict=False))
+    looks = dict(zip(timers.collectors[: len(_LOOKS)], _LOOKS, strict=False))
     cells = {cell.id: cell for cell in programs.cells}
     marks: dict[str, list[Mark]] = {}
     for row in medians.to_dict("records"):

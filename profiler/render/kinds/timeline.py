@@ -104,8 +104,7 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     table.caption = " ".join(filter(None, (caption, slowed_words(cell_timelines, timelines))))
     rows = zip(phase_rows, cell_timelines, strict=True)
     for row, cell in list(rows)[:_MOST_CELLS]:
-        data = (Text(datum.text) for datum in row.data[1:])
-        table.add_row(cell.name, cell.units, *data)
+        table.add_row(cell.name, cell.units, *(Text(datum.text) for datum in row.data[1:]))
     table.add_rest_caption(len(cell_timelines) - _MOST_CELLS, "cell")
     return [table]
 
@@ -157,8 +156,7 @@ def _row(
     ranges = bars.frames[RANGE]
     ranges = ranges[ranges["phase"] >= 0]
     text = (_name(programs, cell), _length_words(timeline, window))
-    host = _within(ranges, window.host, places)
-    return text, host, _within(bars.frames[GPU], window.gpu, places)
+    return text, _within(ranges, window.host, places), _within(bars.frames[GPU], window.gpu, places)
 
 
 def _name(programs: Programs, cell: Cell) -> str:

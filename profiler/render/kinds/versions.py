@@ -292,8 +292,7 @@ def _effect_chart(numbers: CellNumbers, number: int, step_effect: StepEffect) ->
 def _effect_column(head: str, name: str) -> Column[_EffectRow]:
     def ratio(row: _EffectRow) -> Datum:
         effect = row[1]
-        without = "no interval" if effect.pairs else "no pair"
-        return Datum.times(getattr(effect, name), without)
+        return Datum.times(getattr(effect, name), "no interval" if effect.pairs else "no pair")
 
     return Column(head, ratio)
 

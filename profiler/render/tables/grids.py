@@ -97,8 +97,7 @@ def lacking(programs: Programs, cell: Cell, *, with_variant: bool = False) -> Da
         return Datum(word, None, status.cause, "absent", number)
     whose = f"{cell.variant.label}: " if with_variant else ""
     cause = f"{cell.variant.label}: {status.cause}".rstrip(": ")
-    css = "crossed" + OUTCOME_CSS.get(status.outcome, "")
-    return Datum(whose + word, None, cause, css, number)
+    return Datum(whose + word, None, cause, "crossed" + OUTCOME_CSS.get(status.outcome, ""), number)
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,7 @@ def metric_heats(programs: Programs, quantity: GridQuantity, grid: Grid) -> dict
 
     def heat(variant: Variant) -> dict[str, Any]:
         def datum(row: object, column: object) -> Datum:
-            problem = grid.problems.get((row, column))
-            cell = programs.at(variant, problem)
+            cell = programs.at(variant, grid.problems.get((row, column)))
             if cell is None:
                 return ABSENT
             if not programs.correct(cell):
@@ -216,8 +214,7 @@ def grid_kernels(programs: Programs, lists: KernelLists, grid: Grid) -> list[dic
     places = itertools.product(grid.row_values, grid.column_values, programs.variants)
     counts_by_kernels: dict[tuple[str, ...], Counter[str]] = {}
     for row, column, variant in places:
-        problem = grid.problems.get((row, column))
-        cell = programs.at(variant, problem)
+        cell = programs.at(variant, grid.problems.get((row, column)))
         if cell and cell.id in lists:
             counts_by_kernels.setdefault(lists[cell.id], Counter())[variant.label] += 1
     return [

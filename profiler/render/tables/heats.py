@@ -184,15 +184,11 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
         numbers.short_ratio(ratio),
         numbers.raw(ratio),
         f"{title} {numbers.interval(low, high)}".rstrip()
-        + _verdict_after_number(findings.programs, pair),
+        # Of many cells the main table alone has verdicts with their evidence.
+        + ("" if len(findings.programs.cells) > MANY_CELLS else after_number(pair)),
         scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
         cell=findings.programs.cell_numbers[cell.id],
     )
-
-
-def _verdict_after_number(programs: Programs, pair: PairVerdict) -> str:
-    """Verdict and its evidence after a number; of many cells the main table alone has them."""
-    return "" if len(programs.cells) > MANY_CELLS else after_number(pair)
 
 
 def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:

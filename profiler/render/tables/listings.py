@@ -43,10 +43,9 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
             pair.common_instructions if all(cell in numbers for cell, _ in sides) else None
         )
         if common_instructions is not None:
-            title = f"{names[pair.cell.id]} against {pair.against.variant.label}"
             pairs.append(
                 [
-                    title,
+                    f"{names[pair.cell.id]} against {pair.against.variant.label}",
                     *numbers[pair.cell.id],
                     *numbers[pair.against.id],
                     list(_runs(common_instructions)),

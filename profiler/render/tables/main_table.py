@@ -113,10 +113,9 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
         for row, cell in enumerate(cells)
     )
-    fixed = tuple(f"{key} = {value}" for key, value in constants.items())
     return MainTable(
         parameters=keys,
-        constants=fixed,
+        constants=tuple(f"{key} = {value}" for key, value in constants.items()),
         columns=tuple(columns),
         left_out=max(0, len(other_metrics) - MOST_COLUMNS),
         rows=_with_lines(rows),
@@ -267,8 +266,7 @@ def _rank(ranking: Ranking, cell: Cell, value: Value) -> Datum:
     """Rank within the problem, with what verdicts allow to say of it."""
     if not ranking.programs.correct(cell) or not math.isfinite(value.rank):
         return Datum(title="not ranked", css="none")
-    text = f"{value.rank:g} {standing(ranking, cell)}".rstrip()
-    return Datum(text, numbers.raw(value.rank))
+    return Datum(f"{value.rank:g} {standing(ranking, cell)}".rstrip(), numbers.raw(value.rank))
 
 
 def standing(ranking: Ranking, cell: Cell) -> str:

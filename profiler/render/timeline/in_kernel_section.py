@@ -192,8 +192,7 @@ def close_ups_chart(findings: Findings) -> Chart | None:
         inside = findings.in_kernel.get(cell.id) if cell else None
         if inside and inside.blocks:
             block, title = inside.blocks[0], f"{variant.label}, a third into it"
-            working = _working(inside)
-            panels.append(_panel(working, block, _close_up(inside, block), colours, title))
+            panels.append(_panel(_working(inside), block, _close_up(inside, block), colours, title))
     drawn = [panel for panel in panels if panel is not None]
     if not drawn:
         return None
@@ -277,8 +276,7 @@ def _bars(
                 phase = colours.get(operation.begins, _GREY)
                 parts.append(times.assign(name="", short="", row=len(rows), phase=phase))
                 rows.append((GPU, f"{operation.name} under way"))
-    columns = ["start_ns", "end_ns", "name", "short", "row", "phase"]
-    empty = pd.DataFrame(columns=columns)
+    empty = pd.DataFrame(columns=["start_ns", "end_ns", "name", "short", "row", "phase"])
     return (pd.concat(parts, ignore_index=True) if parts else empty), tuple(rows)
 
 

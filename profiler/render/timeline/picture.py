@@ -193,8 +193,7 @@ def joined_bars(frame: pd.DataFrame, least_ns: float) -> pd.DataFrame:
         values = frame[name].to_numpy()
         is_joined &= values[1:] == values[:-1]
     joined = is_joined & short[1:] & short[:-1] & (start[1:] - end[:-1] < least_ns)
-    group = np.concatenate([[0], np.cumsum(~joined)])
-    grouped = frame.groupby(group, sort=True)
+    grouped = frame.groupby(np.concatenate([[0], np.cumsum(~joined)]), sort=True)
     result = grouped.first()
     result["end_ns"] = grouped["end_ns"].max()
     alone = grouped.size() == 1

@@ -81,15 +81,13 @@ def timeline_figure(
         _draw_shares(_axes(drawing, top + _HEAD_IN, _OVERVIEW_IN), shares, panels)
     top += overview
     for panel, height in zip(panels, heights, strict=True):
-        axes = _axes(drawing, top + _HEAD_IN, height - _HEAD_IN - _AXIS_IN)
-        _draw_panel(axes, panel)
+        _draw_panel(_axes(drawing, top + _HEAD_IN, height - _HEAD_IN - _AXIS_IN), panel)
         top += height
     return drawing
 
 
 def _axes(drawing: Drawing, top_in: float, height_in: float) -> Axes:
-    right = WIDTH_IN - _RIGHT_IN
-    return Axes.in_inches(drawing, _LEFT_IN, top_in, right, top_in + height_in)
+    return Axes.in_inches(drawing, _LEFT_IN, top_in, WIDTH_IN - _RIGHT_IN, top_in + height_in)
 
 
 def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[TimelinePanel]) -> None:
@@ -121,8 +119,7 @@ def _draw_panel(axes: Axes, panel: TimelinePanel) -> None:
 
 
 def _draw_bars(rows: RowAxes, across: Scale, panel: TimelinePanel) -> None:
-    inches = WIDTH_IN - _LEFT_IN - _RIGHT_IN
-    per_inch = max(panel.window[1] - panel.window[0], 1) / inches
+    per_inch = max(panel.window[1] - panel.window[0], 1) / (WIDTH_IN - _LEFT_IN - _RIGHT_IN)
     names = panel.bars["short"].astype(object).tolist()
     columns = (panel.bars[name].tolist() for name in ("start_ns", "end_ns", "row", "phase"))
     texts: list[tuple[str, Point]] = []
@@ -216,8 +213,7 @@ def run_chart(findings: Findings) -> Chart | None:
         "row is a process: it starts (the tool, Python, torch, the workload), waits for its turn, "
         f"creates its context (orange), measures until its last launch (blue), and ends.{left_out}"
     )
-    figure = seconds_figure({"": drawn})
-    return make_chart("seconds", "Where the seconds went", reading, figure)
+    return make_chart("seconds", "Where the seconds went", reading, seconds_figure({"": drawn}))
 
 
 def seconds_figure(runs: Mapping[str, Sequence[Span]]) -> Drawing:

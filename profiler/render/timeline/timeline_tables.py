@@ -313,17 +313,15 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         frame_column("longest", "max_ns", "ns"),
     ]
     if not timeline.on_cpu:
-        hint = "How many of them ended with an operation that was launched only then"
         columns.append(
             Column(
                 "host late",
                 lambda row: _percent(row["host_late"], "their launches were not recorded"),
-                hint,
+                "How many of them ended with an operation that was launched only then",
             )
         )
-    caption = f"Idle gaps of the {timeline.device}, most time together first"
     return frame_table(
-        caption,
+        f"Idle gaps of the {timeline.device}, most time together first",
         "between",
         columns,
         timeline.gaps,

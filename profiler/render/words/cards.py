@@ -143,18 +143,18 @@ def _best_card(findings: Findings) -> Card:
         findings.ranking, findings.ranking.deciding_winners.keys() - row.planned
     )
     following = "" if farthest else _next_words(findings, row, in_short=len(won_elsewhere) > 1)
+    winners = _won_cells(findings.ranking, row)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
         *((wins, farthest) if findings.ranking.wins else (farthest, wins)),
         following if len(won_elsewhere) > 1 else "",
         _elsewhere_clause(findings.ranking, row),
-        _ties(findings.ranking, row),
+        ties_words(winners[0]) if len(row.planned) == 1 and winners else "",
         following if len(won_elsewhere) < 2 else "",
         _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
-    answer = in_sentence(row.variant.label)
-    return Card(_place(findings.ranking, row), answer, detail)
+    return Card(_place(findings.ranking, row), in_sentence(row.variant.label), detail)
 
 
 def _wins_words(findings: Findings, row: VariantRank) -> str:
@@ -361,12 +361,6 @@ def _place(ranking: Ranking, row: VariantRank) -> str:
     winners = _won_cells(ranking, row)
     alone = len(winners) == len(row.planned) and all(winner.best for winner in winners)
     return "Best" if alone else "Best or tied"
-
-
-def _ties(ranking: Ranking, row: VariantRank) -> str:
-    """Clause on variants the same as the leader at its only problem, or not told apart from it."""
-    winners = _won_cells(ranking, row)
-    return ties_words(winners[0]) if len(row.planned) == 1 and winners else ""
 
 
 # ---- waves ---------------------------------------------------------------------------------------
@@ -593,8 +587,7 @@ def evidence(findings: Findings) -> str:
     judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
     if not judged or not findings.verdicts.are_given:
         return ""
-    parts = [part for part in (doubts(judged), _spans(judged)) if part]
-    return "; ".join(parts)
+    return "; ".join(filter(None, (doubts(judged), _spans(judged))))
 
 
 def doubts(verdicts: Sequence[PairVerdict]) -> str:

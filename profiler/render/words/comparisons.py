@@ -99,8 +99,7 @@ def worst_ratio_words(numbers: CellNumbers, slowdown: float) -> str:
 
 def noun(numbers: CellNumbers) -> str:
     """Noun for the primary metric in a sentence."""
-    is_duration = numbers.primary.name == "duration_ns"
-    return "time" if is_duration else numbers.primary.label.lower()
+    return "time" if numbers.primary.name == "duration_ns" else numbers.primary.label.lower()
 
 
 def step_summary(cell_numbers: CellNumbers, step_effect: StepEffect) -> str:

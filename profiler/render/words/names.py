@@ -40,8 +40,7 @@ def shared_words(programs: Programs) -> str:
     if not names.from_parameters or not names.shared_chips:
         return ""
     texts = ", ".join(names.shared_chips)
-    every = len(names.family) == len(programs.plan.variants)
-    which = "variants" if every else "compared"
+    which = "variants" if len(names.family) == len(programs.plan.variants) else "compared"
     return f"All {len(names.family)} {which} have {texts}."
 
 

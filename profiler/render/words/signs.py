@@ -56,8 +56,7 @@ def best_range(run: RunEntry) -> str:
     """Ratio of what a run recommends to its baseline, and the interval if it has one."""
     if run.ratio is None:
         return numbers.MISSING
-    interval = numbers.interval(run.ratio_low, run.ratio_high)
-    return f"{numbers.ratio(run.ratio)} {interval}".rstrip()
+    return f"{numbers.ratio(run.ratio)} {numbers.interval(run.ratio_low, run.ratio_high)}".rstrip()
 
 
 # ---- outcomes ------------------------------------------------------------------------------------

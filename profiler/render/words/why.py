@@ -254,8 +254,7 @@ def signed_share(ns: float, account: Account) -> str:
 
 def slower_name(pair: PairWhy, account: Account) -> str:
     """Name of the one that takes longer in an account."""
-    slower = pair.cell if account.difference_ns >= 0 else pair.against
-    return slower.variant.label
+    return (pair.cell if account.difference_ns >= 0 else pair.against).variant.label
 
 
 def why_sentence(pair: PairWhy) -> str:

@@ -144,9 +144,20 @@ def _with_other_metrics(
     own_metrics = loaded.experiment.collect.own_metrics
     samples = add_experiment_metrics(samples, own_metrics, results.statuses, environment)
     expected_metrics = (*unmeasured, *(metric.name for metric in own_metrics))
-    return replace(
-        results, samples=samples, statuses=_name_missing(results, samples, expected_metrics)
-    )
+    statuses = dict(results.statuses)
+    for cell, row in has_metrics(samples, expected_metrics).iterrows():
+        status = statuses.get(str(cell))
+        if status is None:  # Measured before; not asked for today.
+            continue
+        missing_names = [
+            name
+            for name in expected_metrics
+            if not row[name] and name not in status.missing_metrics
+        ]
+        statuses[status.cell] = replace(
+            status, missing_metrics=(*status.missing_metrics, *missing_names)
+        )
+    return replace(results, samples=samples, statuses=statuses)
 
 
 def _experiment_text(run: RunFolder, record: RunRecord, loaded: LoadedSpec) -> ExperimentText:
@@ -260,24 +271,6 @@ def _build_of(results: Results, builds: Sequence[BuildResult]) -> Mapping[str, B
         for cell in results.cells
         if cell.variant.id in by_variant
     }
-
-
-def _name_missing(
-    results: Results, samples: pd.DataFrame, names: Sequence[str]
-) -> Mapping[str, CellStatus]:
-    """Statuses with the names of metrics that a measured cell lacks."""
-    statuses = dict(results.statuses)
-    for cell, row in has_metrics(samples, names).iterrows():
-        status = statuses.get(str(cell))
-        if status is None:  # Measured before; not asked for today.
-            continue
-        missing_names = [
-            name for name in names if not row[name] and name not in status.missing_metrics
-        ]
-        statuses[status.cell] = replace(
-            status, missing_metrics=(*status.missing_metrics, *missing_names)
-        )
-    return statuses
 
 
 def _replay_info(record: RunRecord, plan: Plan) -> dict[str, str]:

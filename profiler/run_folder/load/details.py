@@ -83,7 +83,17 @@ def visit_timelines(
         frozenset(parts_by_visit),
         pd.concat(filled, ignore_index=True) if filled else empty_samples(),
         {
-            visit.cell: _cell_timeline(attempt, visit, part, facts, records)
+            visit.cell: CellTimeline(
+                cell=visit.cell,
+                collector=facts.collector,
+                operations=part.operations,
+                ranges=part.ranges,
+                stacks=part.stacks,
+                api=part.api,
+                launches=len(launches(part.ranges)),
+                operators=_operators(visit, records),
+                originals=_original_files(attempt, visit, facts, records),
+            )
             for visit, part in parts_by_visit.items()
             if visit.block == FIRST_BLOCK and visit.arm == 0
         },
@@ -129,28 +139,7 @@ def _visit_samples(
         return samples_from_program(operations, visit, origin)
     launch_ranges = launches(part.ranges)
     rows = operations.assign(launch_row=window_of(launch_times(operations), launch_ranges))
-    on_host = facts.device == "cpu"
-    return samples_from_timeline(rows, launch_ranges, visit, origin, on_host=on_host)
-
-
-def _cell_timeline(
-    attempt: Attempt,
-    visit: Visit,
-    part: Attribution,
-    facts: TimelineFacts,
-    records: Sequence[Record],
-) -> CellTimeline:
-    return CellTimeline(
-        cell=visit.cell,
-        collector=facts.collector,
-        operations=part.operations,
-        ranges=part.ranges,
-        stacks=part.stacks,
-        api=part.api,
-        launches=len(launches(part.ranges)),
-        operators=_operators(visit, records),
-        originals=_original_files(attempt, visit, facts, records),
-    )
+    return samples_from_timeline(rows, launch_ranges, visit, origin, on_host=facts.device == "cpu")
 
 
 def _original_files(

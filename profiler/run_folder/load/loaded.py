@@ -111,8 +111,7 @@ class Loaded:
     @cached_property
     def start(self) -> Mapping[str, Any]:
         """The first record of the runner; empty without one."""
-        started = (r for r in self.records if r.get("event") == protocol.SESSION_STARTED)
-        return next(started, {})
+        return next((r for r in self.records if r.get("event") == protocol.SESSION_STARTED), {})
 
     @property
     def flushed_by_runner(self) -> bool | None:
@@ -146,8 +145,20 @@ class Loaded:
 
     @cached_property
     def facts_by_cell(self) -> Mapping[str, Mapping[str, Any]]:
-        """Journaled facts of launches and results by name, by cell id."""
-        return described_by_cell(self.records)
+        """Last journaled facts of launches and results by name, by cell id.
+
+        A wrong result has its errors, too.
+        """
+        cells: dict[str, dict[str, Any]] = {}
+        for record in self.records:
+            if _SAY_FACTS.isdisjoint(record):  # as most do
+                continue
+            values = {name: record[name] for name in _DESCRIBED if name in record}
+            if "result_dtypes" in record:
+                values["result_dtypes"] = tuple(record["result_dtypes"])
+            if values and "cell" in record:
+                add_description(cells.setdefault(record["cell"], {}), values)
+        return cells
 
     @cached_property
     def tuned_configs(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
@@ -185,13 +196,12 @@ class Loaded:
         result = self.attempt.result
         if result is not None and result.cause == FINISHED:
             return self.checked_cells
-        tested = {
+        return self.checked_cells & {
             record["cell"]
             for record in self.records
             if record.get("event") == protocol.NOT_RECHECKED
             or (record.get("event"), record.get("phase")) == (protocol.FINISHED, protocol.RECHECK)
         }
-        return self.checked_cells & tested
 
     def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Distinct lists of kernels that a cell launched, by cell id, in the order of visits.
@@ -278,23 +288,6 @@ _DESCRIBED = (
     protocol.WAITING_NS,
 )
 _SAY_FACTS = frozenset((*_DESCRIBED, "result_dtypes"))
-
-
-def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Last journaled facts of launches and results by name, by cell id.
-
-    A wrong result has its errors, too.
-    """
-    cells: dict[str, dict[str, Any]] = {}
-    for record in records:
-        if _SAY_FACTS.isdisjoint(record):  # as most do
-            continue
-        values = {name: record[name] for name in _DESCRIBED if name in record}
-        if "result_dtypes" in record:
-            values["result_dtypes"] = tuple(record["result_dtypes"])
-        if values and "cell" in record:
-            add_description(cells.setdefault(record["cell"], {}), values)
-    return cells
 
 
 def add_description(facts: dict[str, Any], values: Mapping[str, Any]) -> None:

@@ -61,11 +61,13 @@ def notices_of(loaded: Loaded) -> Iterator[Notice]:
 
 
 def _attempt_notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
+    # Where its application is killed, the tool's only message is that it was stopped: `The
+    # application returned an error code (9).` The stop has a notice of its own.
     notices = [
         _with_attempt(notice, loaded)
         for loaded in attempts
         for notice in notices_of(loaded)
-        if not _is_only_the_stop(notice, loaded)
+        if not (loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE)
     ]
     for loaded in attempts:
         result = loaded.attempt.result
@@ -100,8 +102,7 @@ def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> I
         return
     cells: set[str] = set()
     for loaded in attempts:
-        by_ncu = loaded.flushed_by_runner is False
-        if by_ncu and loaded.attempt.record.kind == SessionKind.COUNTERS:
+        if loaded.flushed_by_runner is False and loaded.attempt.record.kind == SessionKind.COUNTERS:
             cells |= set(loaded.samples.loc[loaded.samples["kernels"] > 1, "cell"])
     if cells:
         yield Notice(NoticeKind.KERNELS_REPLAYED, {"count": len(cells)})
@@ -179,8 +180,7 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
             if protocol.OWN_TYPES in record and record.get("problem") in names:
                 problems[str(record[protocol.OWN_TYPES])][names[record["problem"]]] = None
     for cause, at in problems.items():
-        values = {"problems": ", ".join(at), "cause": cause}
-        yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
+        yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, {"problems": ", ".join(at), "cause": cause})
 
 
 def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
@@ -227,8 +227,7 @@ def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator
         for record in loaded.records
         if record.get(protocol.ZEROS_MATCH) is True
     }
-    amounts = dict.fromkeys(loose, 1.0)
-    for values in _of_cells(plan, amounts, {cell: {} for cell in loose}):
+    for values in _of_cells(plan, dict.fromkeys(loose, 1.0), {cell: {} for cell in loose}):
         yield Notice(NoticeKind.ZEROS_ARE_RIGHT, values)
 
 
@@ -258,8 +257,7 @@ def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Not
                 cells_by_cause[str(record[protocol.TELLS_LITTLE])].add(record["cell"])
     for cause, cells in cells_by_cause.items():
         shown = {cell: {"cause": cause} for cell in cells}
-        amounts = dict.fromkeys(cells, 1.0)
-        for values in _of_cells(plan, amounts, shown):
+        for values in _of_cells(plan, dict.fromkeys(cells, 1.0), shown):
             yield Notice(NoticeKind.CHECK_TELLS_LITTLE, values)
 
 
@@ -292,21 +290,12 @@ def _lost_visit_notices(
             }
     for session, visits in journaled_visits.items():
         if lost_visits := visits - measured_visits[session]:
-            cells = len({cell for cell, _, _ in lost_visits})
             values: Values = {
                 "session": session,
                 "count": len(lost_visits),
-                "cells": cells,
+                "cells": len({cell for cell, _, _ in lost_visits}),
             }
             yield Notice(NoticeKind.VISITS_LOST, values)
-
-
-def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:
-    """Whether the tool's only message is that it was stopped, which has its own notice.
-
-    Its application is killed under it then: `The application returned an error code (9).`
-    """
-    return loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE
 
 
 def _with_attempt(notice: Notice, loaded: Loaded) -> Notice:
@@ -335,10 +324,9 @@ def _worker_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
         if worker is not None and names:
             problems.setdefault(worker, {}).update(dict.fromkeys(names))
     if len(problems) > 1:
-        ordered = sorted(problems, key=lambda worker: (len(worker.name), worker.name))
         worker_list = "; ".join(
             f"{worker.name} ({worker.gpu_uuid or 'no UUID'}) {', '.join(problems[worker])}"
-            for worker in ordered
+            for worker in sorted(problems, key=lambda worker: (len(worker.name), worker.name))
         )
         yield Notice(NoticeKind.SEVERAL_GPUS, {"count": len(problems), "workers": worker_list})
 

@@ -135,9 +135,8 @@ def gather(
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())
     counted = set(samples["cell"].unique())
-    capability = environment.compute_capability
     missing_metrics_by_cell = _missing_metrics(
-        plan, attempts, samples, capability, recorded=recorded
+        plan, attempts, samples, environment.compute_capability, recorded=recorded
     )
     statuses = {
         cell.id: _status(

@@ -363,13 +363,12 @@ def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]
     launched, code = _identity(
         [folder / compilation.object for compilation in library.compilations]
     )
-    logs = (folder / compilation.log for compilation in library.compilations)
     stored = _Stored(
         FACTS_VERSION,
         code_hash=code,
         kernels=tuple(
             facts
-            for log in logs
+            for log in (folder / compilation.log for compilation in library.compilations)
             for facts in parse_ptxas_log(read_text(log))
             if not launched or facts.name in launched
         ),
@@ -455,8 +454,7 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     if not lines or ninja_result.is_overdue(outputs):
         lines.append(ninja_result.ending(outputs))
     text = "\n".join(lines)
-    folders = {*map(str, library.folders), str(folder)}
-    for name in sorted(folders, key=len, reverse=True):
+    for name in sorted({*map(str, library.folders), str(folder)}, key=len, reverse=True):
         text = text.replace(f"{name}/", "")
     return text
 

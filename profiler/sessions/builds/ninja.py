@@ -134,16 +134,12 @@ def _end_overdue(guard: int, result: NinjaResult, over: threading.Event) -> None
                 if time.time() - command.create_time() > result.time_limit_s:
                     result.overdue.append(" ".join(command.cmdline()))
                     # From above, so that no shell lives to report the end of what it started.
-                    _kill([command, *command.children(recursive=True)])
+                    for process in [command, *command.children(recursive=True)]:
+                        with suppress(psutil.Error):
+                            process.kill()
 
 
 def _commands(guard: psutil.Process) -> Iterator[psutil.Process]:
     """Processes that ninja, the child of the guard, has started."""
     for ninja in guard.children():
         yield from ninja.children()
-
-
-def _kill(processes: Sequence[psutil.Process]) -> None:
-    for process in processes:
-        with suppress(psutil.Error):
-            process.kill()

@@ -175,8 +175,7 @@ def build_range_profiler(execution: Execution) -> str:
 
     Raises EnvironmentUnusable where it cannot be built.
     """
-    sessions = execution.plan.sessions
-    if all(session.collector != cupti.KIND.name for session in sessions):
+    if all(session.collector != cupti.KIND.name for session in execution.plan.sessions):
         return ""
     environment = execution.machine.environment
     built = built_range_profiler(architecture_of(environment), execution.build_root)
@@ -230,10 +229,9 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> tuple[BuildResult, ...]:
     """Build every variant of a plan for one architecture; `jobs` as `build_variants` has them."""
-    recipes = _recipes(experiment, variants, space)
     return build_variants(
         variants,
-        recipes,
+        _recipes(experiment, variants, space),
         arch=arch,
         build_root=build_root,
         time_limit_s=experiment.build.time_limit_s,

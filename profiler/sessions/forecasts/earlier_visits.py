@@ -60,14 +60,13 @@ def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None
     if gpu is None and not on_cpu:
         return Machine(earlier, "cuda", None)
     described_gpu = Gpu() if gpu is None or on_cpu else gpu
-    by_ncu = is_needed(collect.collectors, Need.NCU)
     environment = replace(
         earlier,
         gpu=described_gpu.name,
         gpu_uuid=described_gpu.uuid,
         driver=described_gpu.driver,
         compute_capability=described_gpu.compute_capability,
-        ncu=(_ncu_here() or earlier.ncu) if by_ncu else None,
+        ncu=(_ncu_here() or earlier.ncu) if is_needed(collect.collectors, Need.NCU) else None,
         torch=package_version("torch"),
         python=platform.python_version(),
         cpu=cpu_model(),
@@ -234,8 +233,7 @@ class _Reading:
             earlier = load_spec(self.run.spec_file, overrides=self.record.overrides).experiment
         except ProfilerError:  # of another version
             return True
-        today = self.execution.loaded.experiment
-        return settings_in_keys(earlier) != settings_in_keys(today)
+        return settings_in_keys(earlier) != settings_in_keys(self.execution.loaded.experiment)
 
     @property
     def _other_change(self) -> str:

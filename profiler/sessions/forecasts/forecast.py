@@ -170,8 +170,7 @@ def forecast(
             _program_forecast(session, held.get(session.name, NO_VISITS), newest)
             for session in plan.sessions
         )
-    same_gpu = newest_run(out, plan.experiment, gpu)
-    return tuple(_sessions(plan, experiment.collect, held, same_gpu))
+    return tuple(_sessions(plan, experiment.collect, held, newest_run(out, plan.experiment, gpu)))
 
 
 def run_forecast(

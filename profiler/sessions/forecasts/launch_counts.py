@@ -59,11 +59,6 @@ class _Field:
     baseline: bool
 
     @property
-    def is_alone(self) -> bool:
-        """Whether the problem has a single cell: nothing to compare, so no later looks."""
-        return self.rivals + self.references < 2
-
-    @property
     def is_confirmed(self) -> bool:
         """Whether the problem has a confirmation."""
         return self.rivals > 0 and self.rivals + self.references >= FEWEST_TO_CONFIRM
@@ -164,7 +159,8 @@ def _fields(plan: Plan) -> list[_Field]:
         )
         for ids in variants.values()
     ]
-    return [field for field in fields if not field.is_alone]
+    # A single cell at a problem has nothing to compare, so no later looks.
+    return [field for field in fields if field.rivals + field.references >= 2]
 
 
 COMPILED_S, COMPILED_AGAIN_S = 5.0, 0.8

@@ -144,7 +144,8 @@ class CostReader:
         if phase == protocol.WARMUP and ended:
             self.costs.warm_ups[cell] = at - since + _amount(record.get(protocol.SPARED_S))
         if phase in _WITH_WORK and ended:
-            self._declared(problem, record)
+            flops, bytes_ = (_amount(record.get(name)) for name in ("flops", "bytes"))
+            self.costs.work[problem] = DeclaredWork(flops, bytes_)
 
     def _visit(self, cell: str, problem: str, since: float, at: float, *, ended: bool) -> None:
         if not ended:
@@ -169,10 +170,6 @@ class CostReader:
         if phase in _CHECKS:
             set_up.checked.add(cell)
             set_up.checks_s += seconds
-
-    def _declared(self, problem: str, record: Record) -> None:
-        flops, bytes_ = (_amount(record.get(name)) for name in ("flops", "bytes"))
-        self.costs.work[problem] = DeclaredWork(flops, bytes_)
 
 
 def _amount(value: object) -> float:

@@ -80,8 +80,7 @@ def _launches(folder: Path) -> int:
 
 def _parts(name: str, page: Command, launches: int) -> list[Command]:
     """Commands that print a page in order; a source page is split by launches."""
-    cores = len(os.sched_getaffinity(0))
-    count = min(_MOST_PARTS, cores // _CORES_PER_PART, launches)
+    count = min(_MOST_PARTS, len(os.sched_getaffinity(0)) // _CORES_PER_PART, launches)
     if name in (RULES, SERIES) or count < 2:
         return [page]
     bounds = [launches * part // count for part in range(count + 1)]

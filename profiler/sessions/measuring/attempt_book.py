@@ -94,8 +94,7 @@ class AttemptBook:
         on_disk = self._attempts_on_disk()
         self.reader.read_ahead(on_disk, self.execution.machine.environment.compute_capability)
         attempts = [self._ended.get(attempt.folder) or self.load(attempt) for attempt in on_disk]
-        ended = filter(_has_ended, attempts)
-        self._ended = {loaded.attempt.folder: loaded for loaded in ended}
+        self._ended = {loaded.attempt.folder: loaded for loaded in filter(_has_ended, attempts)}
         return attempts
 
     def opened_meanwhile(self) -> dict[str, str]:

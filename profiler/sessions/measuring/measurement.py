@@ -150,8 +150,7 @@ class Measurement:
         """Costs of the sessions of the newest other run on this GPU model; empty without one."""
         out, gpu = self.book.run.path.parent.parent, self.book.execution.machine.environment.gpu
         run = newest_run(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
-        problem_of = self.book.plan.problem_of
-        return costs_of_run(run, problem_of) if run is not None else []
+        return costs_of_run(run, self.book.plan.problem_of) if run is not None else []
 
     def _expected(
         self, session: SessionPlan, upcoming: Upcoming, earlier: Sequence[Loaded]
@@ -163,10 +162,9 @@ class Measurement:
         """
         if not may_overlap(session):
             return []
-        following = takewhile(may_overlap, upcoming())
         return [
             later
-            for later in following
+            for later in takewhile(may_overlap, upcoming())
             if not shares_process(later)
             if not later.visits or self.book.missing_visits(later, earlier)
         ]

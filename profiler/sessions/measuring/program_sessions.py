@@ -204,8 +204,7 @@ class ProgramSessions:
         failure = program.failure(
             folder, end, measured=measured or bool(fault), may_match=may_match
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
-        result = _command_result(folder, [turn.visit.cell], end, failure)
-        self.book.finish(folder, result)
+        self.book.finish(folder, _command_result(folder, [turn.visit.cell], end, failure))
         self.book.announce(folder)
         return end, failure, loaded
 
@@ -264,10 +263,13 @@ class ProgramSessions:
 
     def _program(self, session: SessionPlan) -> Program:
         """The external command with the tool and limits of a session."""
+        tool = self.book.templates.collector(session)
+        if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
+            raise TypeError(f"{session.collector} cannot measure an external command")
         return Program(
             self.workload,
             base=self.book.execution.loaded.base,
-            tool=self._program_tool(session),
+            tool=tool,
             metrics=self.book.templates.metrics(session),
             limits=self.book.templates.limits(),
             lock_file=self.book.templates.lock_file,
@@ -333,12 +335,6 @@ class ProgramSessions:
             self.book.announce(folder)
             failed |= dict.fromkeys(checked, failure) if failure is not None else {}
         return failed
-
-    def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
-        tool = self.book.templates.collector(session)
-        if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
-            raise TypeError(f"{session.collector} cannot measure an external command")
-        return tool
 
 
 def _command_result(

@@ -254,10 +254,9 @@ class _RunnerSession:
     ) -> tuple[Path, SessionResult]:
         """Have one process make its visits; returns its folder and how it ended."""
         book, session = self.book, self.work.session
-        roofs = book.roofs(session, book.attempts())
         template = replace(
             self._template,
-            job=replace(self._template.job, practical_roofs=roofs),
+            job=replace(self._template.job, practical_roofs=book.roofs(session, book.attempts())),
             announced_cells=frozenset() if self._handed_visits else self._problems(),
             compiler_caches=self._compiled(visits),
             variables={**self._template.variables, **self._env(visits)},

@@ -189,11 +189,10 @@ class Bench:
 
     def _try_block(self, subject: Subject, *, check: bool) -> Block:
         runner = self._ready_runner()
-        number = next(self._blocks)
         order = SearchOrder(
             number=next(self._orders),
             cells=self._new_cells(subject, check=check),
-            visits=tuple(_block_visits(self.baseline, subject, number)),
+            visits=tuple(_block_visits(self.baseline, subject, next(self._blocks))),
             repeats=dict(self._repeats),
         )
         records = runner.carry_out(order)

@@ -13,7 +13,7 @@ from profiler.model import Outcome
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.runs import newest_run
-from profiler.search.journal import Evaluated, Terms
+from profiler.search.journal import Evaluated
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.measure import (
@@ -128,7 +128,9 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
     keys = keys_of(fixed, builds)
     terms = terms_of(request, plan, keys)
     with gpu_held(request.machine, request.seconds, reporter.say) as lock_file:
-        run = _run_folder(request, terms, reporter)
+        name = request.loaded.experiment.name
+        newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
+        run = resumed_or_new(request, run_of_search(newest and newest[0], terms), reporter)
         begin(run, fixed, builds, keys)
         search = ExperimentSearch(request, plan, builds, terms, reporter)
         try:
@@ -161,13 +163,6 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
     return run
 
 
-def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporter) -> RunFolder:
-    """The newest run, where its search has the same terms; else a new one."""
-    name = request.loaded.experiment.name
-    newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
-    return resumed_or_new(request, run_of_search(newest and newest[0], terms), reporter)
-
-
 def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bool]) -> Evaluated:
     """Result of a subject, checked and measured; `is_behind` is called between blocks.
 
@@ -189,7 +184,10 @@ def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bo
         subject.variant,
         Outcome.MEASURED,
         log_ratios=_log_ratios(blocks),
-        duration_ns=_medians(blocks),
+        duration_ns={
+            problem: statistics.median(block.subject_ns[problem] for block in blocks)
+            for problem in blocks[0].subject_ns
+        },
         stopped_early=len(blocks) < BLOCKS,
         measured_s=time.monotonic() - began,
     )
@@ -213,12 +211,5 @@ def _log_ratios(blocks: Sequence[Block]) -> dict[str, tuple[float, ...]]:
         problem: tuple(
             math.log(block.subject_ns[problem] / block.baseline_ns[problem]) for block in blocks
         )
-        for problem in blocks[0].subject_ns
-    }
-
-
-def _medians(blocks: Sequence[Block]) -> dict[str, float]:
-    return {
-        problem: statistics.median(block.subject_ns[problem] for block in blocks)
         for problem in blocks[0].subject_ns
     }
