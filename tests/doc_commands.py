@@ -1,5 +1,7 @@
 """Commands and their flags as docs/commands.md has them, written from the command line itself."""
 
+from typing import get_args
+
 from typer.main import get_command
 
 from profiler.cli import app
@@ -17,7 +19,7 @@ def _section(name, command):
     flags = [param for param in command.params if param.param_type_name == "option"]
     usage = " ".join((f"profiler {name}", *map(_argument, arguments)))
     lines = [f"## {name}", "", f"`{usage}`", "", " ".join(command.help.split()), ""]
-    rows = [(f"`{_argument(argument)}`", argument) for argument in arguments]
+    rows = [(f"`{_cell(_argument(argument))}`", argument) for argument in arguments]
     rows += [(_spelling(flag), flag) for flag in flags]
     if rows:
         lines += ["| argument or flag | |", "|---|---|"]
@@ -37,7 +39,8 @@ def _argument(argument):
 def _spelling(flag):
     """All names of a flag, and what it takes."""
     names = ", ".join(f"`{name}`" for name in (*flag.opts, *flag.secondary_opts))
-    return f"{names} `{_cell(flag.metavar)}`" if flag.metavar else names
+    value = flag.metavar or "|".join(get_args(flag.type_descriptor.annotation))
+    return f"{names} `{_cell(value)}`" if value else names
 
 
 def _default(flag):

@@ -44,6 +44,15 @@ def test_links_lead_somewhere(name):
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
+def test_rows_of_a_table_have_the_cells_of_its_head(name):
+    """A bar inside a cell begins another one, in code too, unless a backslash stands before it."""
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n?)+", text, flags=re.MULTILINE):
+        bars = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
+        assert set(bars) == {bars[0]}, table.splitlines()[0]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_paths_of_commands_and_sentences_exist(name):
     lines = (ROOT / name).read_text("utf-8").splitlines()
     # `git archive` takes files of an earlier commit; NAME stands for any.

@@ -360,6 +360,9 @@ def test_list_takes_names_and_sees_replays_and_recordings(tmp_path, monkeypatch,
     assert listed(tmp_path, "experiments/recordings/kept.zip") == [row]
     with pytest.raises(UsageError, match="neither a run folder"):
         listed(tmp_path, "nothing")
+    elsewhere = recording.rename(tmp_path / "kept.zip")
+    with pytest.raises(UsageError, match="kept.zip: not among the runs in"):
+        listed(tmp_path, str(elsewhere))
     shown = capsys.readouterr().out
     assert "replay" in shown
     assert "recording" in shown

@@ -20,6 +20,7 @@ from profiler.findings.findings import Findings
 from profiler.history.answers import HistoryRun, collector_of
 from profiler.machine.console import make_console
 from profiler.model import Cell, Outcome, SessionKind
+from profiler.notices import counted
 from profiler.planning.cell_filter import problems_called
 from profiler.planning.plan import largest_group, make_plan
 from profiler.planning.space import space_of
@@ -100,14 +101,8 @@ def _write_space(request: ExportRequest) -> ExitCode:
     space = SearchSpace.of_configurations([variant.params for variant in tuned])
     problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
     _write_json(request.out, t1_document(problem))
-    left_out = len(variants) - len(tuned)
-    _print_line(
-        request.out,
-        f"{request.out}: {len(space)} configurations of {len(space.parameters)} parameters",
-    )
-    if left_out:
-        _print_line(request.out, f"Left out: {left_out} variants with other parameters.")
-    return ExitCode.COMPLETE
+    words = f"{len(space)} configurations of {len(space.parameters)} parameters"
+    return _print_counts(request.out, words, len(variants) - len(tuned))
 
 
 def _write_results(request: ExportRequest) -> ExitCode:
@@ -116,9 +111,16 @@ def _write_results(request: ExportRequest) -> ExitCode:
     results = tuning_results(report, request.problem)
     _write_json(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)
-    _print_line(
-        request.out, f"{request.out}: {len(results)} configurations, {failed} of them failed"
-    )
+    words = f"{len(results)} configurations, {failed} of them failed"
+    variants = report.plan.variants
+    return _print_counts(request.out, words, len(variants) - len(largest_group(variants)))
+
+
+def _print_counts(out: Path, words: str, left_out: int) -> ExitCode:
+    """Print what a file of a tuning holds, and how many variants are not in it."""
+    _print_line(out, f"{out}: {words}")
+    if left_out:
+        _print_line(out, f"Left out: {counted(left_out, 'variant')} with other parameters.")
     return ExitCode.COMPLETE
 
 

@@ -24,7 +24,7 @@ from profiler.comparison.run_entries import (
     read_recordings,
     run_states,
 )
-from profiler.errors import ExitCode, ProfilerError
+from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
@@ -111,7 +111,13 @@ def _folders_of_name(name: str, entries: Sequence[RunEntry], out: Path) -> set[P
     if of_experiment:
         return of_experiment
     folder = find_run(name, out).resolve()
-    return {path for entry in entries if (path := _path(out, entry)).resolve() == folder}
+    named = {path for entry in entries if (path := _path(out, entry)).resolve() == folder}
+    if named:
+        return named
+    raise UsageError(
+        f"{name}: not among the runs in {out} and the recordings here",
+        remedy=f"`profiler report {name}` prints its answer; --out names another folder of runs.",
+    )
 
 
 def _path(out: Path, entry: RunEntry) -> Path:

@@ -171,7 +171,7 @@ def plan_run(
 
 def left_out_words(steps: Sequence[str]) -> str:
     """Sentence on the steps that there was no time for."""
-    return f"left out: {', '.join(steps)}. The same command without it goes on."
+    return f"left out: {', '.join(steps)}. The same command without a budget goes on."
 
 
 def write_run(

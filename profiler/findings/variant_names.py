@@ -28,7 +28,7 @@ from itertools import takewhile
 
 from profiler.model import Params, Plan, Scalar, Variant
 from profiler.planning.page_kinds import LADDER, PageKind
-from profiler.planning.problem_names import is_number, varying_parameters
+from profiler.planning.problem_names import is_number, named_parameters, varying_parameters
 
 _TIMES = "\u00d7"
 _COUNT_PREFIXES = ("n", "num")
@@ -61,7 +61,7 @@ class ParameterWords:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """All parameters, in the order of first mention."""
-        return tuple(dict.fromkeys(key for variant in self.family for key in variant.params))
+        return named_parameters(self.family)
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:

@@ -88,7 +88,7 @@ class ImportedLaunches(Imported):
         columns = [_RANGE, _FULL_RANGE]
         frames = [part.launches.drop(columns=columns, errors="ignore") for part in parts]
         frames = [frame for frame in frames if len(frame)] or frames[:1]
-        launches = pd.concat(frames, ignore_index=True)
+        launches = pd.concat(frames, ignore_index=True).copy()  # in one piece, for the insertions
         launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
         paths = [" / ".join(map(_range, ranges or ())) for ranges in launches["nvtx"]]
         launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, paths)

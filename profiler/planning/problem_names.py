@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from profiler.model import Problem, Variant
+from profiler.runner.protocol import LAUNCHER
 
 _TIMES = "\u00d7"
 
@@ -47,11 +48,19 @@ def telling_parameters(problems: Sequence[Problem]) -> tuple[str, ...]:
     return (_short_keys(problems) if len(problems) > 1 else ()) or varying_parameters(problems)
 
 
-def varying_parameters(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
+def named_parameters(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
+    """Parameters of variants or problems, in the order of first mention; no digest of a launch."""
+    keys = dict.fromkeys(key for item in items for key in item.params)
+    return tuple(key for key in keys if key != LAUNCHER)
+
+
+def varying_parameters(items: Collection[Variant | Problem]) -> tuple[str, ...]:
     """Parameters that differ among variants or problems, in the order of first mention."""
-    rows = [dict(item.params) for item in items]
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return tuple(key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1)
+    return tuple(
+        key
+        for key in named_parameters(items)
+        if len({_hashable(item.params.get(key)) for item in items}) > 1
+    )
 
 
 def distinct_values(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:

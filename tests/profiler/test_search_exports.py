@@ -41,11 +41,11 @@ def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, cap
     spec.write_text(SPEC)
     target = tmp_path / "tiles.T1.json"
     assert export(ExportRequest(spec, "t1", target)) is ExitCode.COMPLETE
-    assert "Left out: 1 variants with other parameters." in capsys.readouterr().out
+    assert "Left out: 1 variant with other parameters." in capsys.readouterr().out
     assert export(ExportRequest(spec, "t1")) is ExitCode.COMPLETE
     printed = capsys.readouterr()
     assert printed.out == target.read_text()
-    assert "Left out: 1 variants with other parameters." in printed.err
+    assert "Left out: 1 variant with other parameters." in printed.err
     space = read_t1(target).space
     combinations = itertools.product((16, 32, 64), (1, 2, 4), "ab")
     expected = {c for c in combinations if not (c[0] >= 32 and c[1] == 4) and c != (16, 1, "b")}
@@ -57,7 +57,7 @@ def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, cap
 RECORDING = Path(__file__).parents[2] / "experiments/recordings/softmax.zip"
 
 
-def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
+def test_a_run_is_written_as_t4(tmp_path, monkeypatch, capsys):
     report = report_of_recording(RECORDING)
     with pytest.raises(UsageError, match="holds one problem, and there are 12 of them"):
         tuning_results(report, None)
@@ -70,6 +70,7 @@ def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="there are 4 of them: columns=1024,rows=512,"):
         tuning_results(report, "columns=1024")
     assert export(request) is ExitCode.COMPLETE
+    assert "Left out: 20 variants with other parameters." in capsys.readouterr().out
     results = read_t4(target)
     assert len(results) == 10
     assert len({frozenset(result.params) for result in results}) == 1

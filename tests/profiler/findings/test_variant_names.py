@@ -220,6 +220,17 @@ def test_what_a_shorter_parameter_determines_is_left_out_where_labels_would_be_t
     assert list(names.shared_chips) == ["stages 2"]  # not the grid of the first
 
 
+def test_digests_of_what_launches_a_revision_are_in_no_label():
+    labels = named(
+        *(
+            (long(f"pieces={pieces} {commit}"), {"revision": commit, "launcher": digest} | pieces)
+            for commit, digests in (("83db67c258", "ab"), ("8f166ae0bf", "cd"))
+            for digest, pieces in zip(digests, ({"pieces": 2}, {"pieces": 4}), strict=True)
+        )
+    )
+    assert labels[:2] == ["83db67c258 \u00b7 pieces 2", "83db67c258 \u00b7 pieces 4"]
+
+
 def test_beside_short_names_long_ones_keep_their_words():
     labels = named(
         ("192x80", {"rows": 192, "masked": False}),

@@ -106,7 +106,7 @@ def test_both_pages_give_the_same_names():
 
 
 def test_several_files_are_one_document():
-    files = [capture("ncu_raw_6metrics_2kernels"), capture("ncu_details_basic")]
+    files = [capture(name) for name in ("ncu_details_basic", "ncu_raw_onepass_60")]
     together = document(*files)["launches"]
     apart = [launch for file in files for launch in document(file)["launches"]]
     assert len(together) == len(apart)
@@ -241,7 +241,7 @@ def test_console_and_page_of_ncus_files_begin_with_the_same_sentence(tmp_path, c
 
 
 def test_without_the_counters_of_an_account_that_is_said(tmp_path, capsys):
-    files = [capture("ncu_raw_6metrics_2kernels"), capture("ncu_details_basic")]
+    files = [capture(name) for name in ("ncu_details_basic", "ncu_raw_onepass_60")]
     import_files(ImportRequest(files, page=tmp_path / "page.html", compare=True))
     assert "not complete" in " ".join(capsys.readouterr().out.split())
 
