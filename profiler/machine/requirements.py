@@ -106,9 +106,11 @@ def _usable_ncu(experiment: Experiment, answers: Inquiry) -> tuple[Path, str]:
         path, version = answers.ncu.result()
         ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
-        if experiment.collect.device == "cpu":
+        if isinstance(experiment.workload, CommandWorkload):
+            pass  # no timer measures a program
+        elif experiment.collect.device == "cpu":
             error.remedy = f"{_ON_CPU} ncu counts what runs on a GPU. {error.remedy}"
-        elif not isinstance(experiment.workload, CommandWorkload):
+        else:
             error.remedy = f"{error.remedy} {WITHOUT_NCU}"
         raise
     return path, version

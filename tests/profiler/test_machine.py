@@ -20,13 +20,23 @@ H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", driver="5
 def find(tmp_path, monkeypatch):
     """Look for a machine with this GPU; ncu is the stand-in unless `ncu` says something else."""
 
-    def search(collect="", *, explain=False, gpu=None, gpus=(), ncu=str(FAKE_NCU), **environment):
+    def search(
+        collect="",
+        *,
+        explain=False,
+        gpu=None,
+        gpus=(),
+        ncu=str(FAKE_NCU),
+        workload="./workload.py",
+        **environment,
+    ):
         monkeypatch.setattr(inquiry, "find_gpu", lambda: gpu)
         monkeypatch.setattr(machine_module, "visible_gpus", lambda: gpus)
         monkeypatch.setenv("PROFILER_NCU", ncu)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         spec = SPEC.replace("explain: false", f"explain: {str(explain).lower()}")
+        spec = spec.replace("workload: ./workload.py", f"workload: {workload}")
         (tmp_path / "spec.yaml").write_text(spec.replace("blocks: 2,", f"blocks: 2, {collect}"))
         (tmp_path / "workload.py").write_text("")
         loaded = load_spec(tmp_path / "spec.yaml")
@@ -101,6 +111,9 @@ def test_on_a_cpu_what_needs_a_gpu_is_refused_and_the_timer_named(find):
         find("device: cpu, collectors: ncu,", gpu=None, ncu="/nowhere/ncu")
     for error in (refused, missing):
         assert error.value.remedy.startswith("What can run on the CPU is timed there with --timer")
+    with pytest.raises(EnvironmentUnusable, match="ncu") as of_program:
+        find("device: cpu,", gpu=None, ncu="/nowhere/ncu", workload='{command: "true"}')
+    assert "--timer" not in of_program.value.remedy  # no timer measures a program
 
 
 @pytest.mark.parametrize(
