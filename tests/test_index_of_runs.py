@@ -361,7 +361,7 @@ def test_list_takes_names_and_sees_replays_and_recordings(tmp_path, monkeypatch,
     with pytest.raises(UsageError, match="neither a run folder"):
         listed(tmp_path, "nothing")
     elsewhere = recording.rename(tmp_path / "kept.zip")
-    with pytest.raises(UsageError, match="kept.zip: not among the runs in"):
+    with pytest.raises(UsageError, match=r"kept\.zip: not among the runs in"):
         listed(tmp_path, str(elsewhere))
     shown = capsys.readouterr().out
     assert "replay" in shown
