@@ -258,11 +258,11 @@ def _short_digest(digest: str | None) -> str:
 
 def _library_versions(libraries: Sequence[Mapping[str, str] | None]) -> dict[str, Values]:
     """Versions of each library that is in no environment; empty if a run did not record them."""
-    known = [versions for versions in libraries if versions is not None]
-    names = (
-        sorted({*chain.from_iterable(known)} - {"torch"}) if len(known) == len(libraries) else ()
-    )
-    return {name: tuple(versions.get(name) for versions in known) for name in names}
+    recorded = [versions for versions in libraries if versions is not None]
+    if len(recorded) < len(libraries):
+        return {}
+    names = sorted({*chain.from_iterable(recorded)} - {"torch"})
+    return {name: tuple(versions.get(name) for versions in recorded) for name in names}
 
 
 def _numbered(texts: Sequence[str | None]) -> Values:

@@ -131,11 +131,11 @@ def _installed_modules(
         usual = (f"{folder}{name}" for folder in _PACKAGES)
         packages = (path for path in usual if f"{path}/__init__.py" in files)
         begins = tuple(f"{path}/" for path in (*inside, *packages))
-        own = [path for path in files if f"{path}/".startswith(begins)]
+        of_module = [path for path in files if f"{path}/".startswith(begins)]
         if spec is None:
-            own += filter(re.compile(rf"(.*/)?{re.escape(name)}(/|\.py$)").match, files)
-        if own:
-            digests[name] = _digest(sorted((path, files[path]) for path in own))
+            of_module += filter(re.compile(rf"(.*/)?{re.escape(name)}(/|\.py$)").match, files)
+        if of_module:
+            digests[name] = _digest(sorted((path, files[path]) for path in of_module))
     return digests
 
 

@@ -72,7 +72,7 @@ class Rounds:
         )
         """Results of the baseline without their values: shapes and types."""
         self._form = with_leaves(own_result, iter(self.results))
-        """The same in the containers of the baseline, which the experiment's own check reads."""
+        """These results in the baseline's containers, which the experiment's own check reads."""
 
     def round_after(self, number: int) -> Round:
         """The oldest kept round with a larger number, else a new round."""
