@@ -459,9 +459,8 @@ def _check_outer_values(function: VariantFunction, values: Mapping[tuple[int, st
             header = f"def {function.name}(" if is_own else "check=lambda "
             raise ExperimentError(
                 f"{function.name} would {'run' if is_own else 'be checked'} with a later {name}: "
-                "names are looked up when a function runs. "
-                f"Give each {name} a name of its own, or bind it: {header}…, {name}={name}"
-                f"{')' * is_own}"
+                f"names are looked up when a function runs. Give each {name} a name of its own, or "
+                f"bind it: {header}…, {name}={name}{')' * is_own}"
             )
 
 

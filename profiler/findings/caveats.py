@@ -391,9 +391,7 @@ def _times(factor: float) -> str:
 
 def _percent(effect: float) -> str:
     """A relative effect with its unit; above 100 % a factor."""
-    if effect > 1:
-        return _times(1 + effect)
-    return f"{100 * effect:.2f}\u202f%"
+    return _times(1 + effect) if effect > 1 else f"{100 * effect:.2f}\u202f%"
 
 
 def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:

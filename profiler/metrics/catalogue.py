@@ -229,9 +229,8 @@ _TIMING = (
         name="wall_clock_duration_ns",
         label="Duration (wall clock)",
         definition="Wall clock from a launch until the device is idle again, mean of three after "
-        "one to warm up: what a quick benchmark does. It holds the way to the device and back, "
-        "and caches that the launch before has filled. Never compared with that of ncu in a "
-        "verdict.",
+        "one to warm up: what a quick benchmark does. It holds the way to the device and back, and "
+        "caches that the launch before has filled. Never compared with that of ncu in a verdict.",
     ),
     _duration_metric(
         name="nsys_duration_ns",

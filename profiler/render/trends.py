@@ -100,9 +100,8 @@ def _chart(history: History, ordered: list[Trend]) -> Chart | None:
     reading = (
         "The number by which a cell is followed, with its 95\u202f% interval: the ratio to the "
         "baseline of its run; of a baseline, and where there is none, its time by that of its "
-        "first run. Runs from left to right, "
-        "numbered as in their table; triangles stand where a level begins. Scales do not begin "
-        "at 0."
+        "first run. Runs from left to right, numbered as in their table; triangles stand where a "
+        "level begins. Scales do not begin at 0."
     )
     drawing = history_figure(panels, ticks, unit=None)
     return make_chart("trends", "Cells over the runs", reading, drawing)

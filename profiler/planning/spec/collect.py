@@ -317,10 +317,9 @@ class Collect(SpecModel):
     )
     ncu_timing: Annotated[bool, Strict()] = Field(
         default=True,
-        description="Whether ncu times the blocks. `false`: ncu only counts, "
-        "`counter_samples` times per cell, and the first other collector is "
-        "judged; for durations beyond kernels, such as the gaps between those of "
-        "a training step.",
+        description="Whether ncu times the blocks. `false`: ncu only counts, `counter_samples` "
+        "times per cell, and the first other collector is judged; for durations beyond kernels, "
+        "such as the gaps between those of a training step.",
     )
     explain: Annotated[bool, Strict()] = Field(
         default=True,
@@ -334,16 +333,14 @@ class Collect(SpecModel):
     )
     warmups: Natural = Field(
         default=3,
-        description="Launches before the first measured one. By CUPTI the check of a built "
-        "library counts as one, and in later sessions a long launch of an earlier "
-        "session.",
+        description="Launches before the first measured one. By CUPTI the check of a built library "
+        "counts as one, and in later sessions a long launch of an earlier session.",
     )
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
         default=5.0,
-        description="Most seconds of a visit of `sustained`. A visit ends when clock and "
-        "power have settled: after 1 s at the earliest, at the power limit after "
-        "2.5 s.",
+        description="Most seconds of a visit of `sustained`. A visit ends when clock and power "
+        "have settled: after 1 s at the earliest, at the power limit after 2.5 s.",
     )
     metrics: Metrics = Field(
         default=("default",),
@@ -351,20 +348,18 @@ class Collect(SpecModel):
     )
     cache_control: Literal["launch", "all", "none"] = Field(
         default="launch",
-        description="When the GPU's caches are emptied under ncu. `launch`: before each "
-        "launch, so each of its kernels finds what earlier kernels of the launch "
-        "left, as in a program. `all`: before each kernel, by ncu. `none`: never. "
-        "See docs/timers.md.",
+        description="When the GPU's caches are emptied under ncu. `launch`: before each launch, so "
+        "each of its kernels finds what earlier kernels of the launch left, as in a program. "
+        "`all`: before each kernel, by ncu. `none`: never. See docs/timers.md.",
     )
     clock_control: Literal["none", "base", "boost"] = Field(
         default="none", description="Whether ncu locks the clocks; needs permission."
     )
     replay_mode: Literal["kernel", "range", "application"] = Field(
         default="kernel",
-        description="How ncu repeats launches for several passes. `kernel`: each kernel "
-        "alone. `range`: all of a visit, its kernels beside each other, for "
-        "kernels that wait for one another. `application`: a whole program of "
-        "yours. See docs/workloads.md.",
+        description="How ncu repeats launches for several passes. `kernel`: each kernel alone. "
+        "`range`: all of a visit, its kernels beside each other, for kernels that wait for one "
+        "another. `application`: a whole program of yours. See docs/workloads.md.",
     )
     child_processes: Annotated[bool, Strict()] = Field(
         default=True,
@@ -374,11 +369,10 @@ class Collect(SpecModel):
     )
     recompile: Annotated[bool, Strict()] = Field(
         default=False,
-        description="Whether each block has a process of its own that compiles anew, with "
-        "empty caches of torch and Triton. The autotuner's choice is then drawn "
-        "in each block, and intervals and verdicts include how much the draws "
-        "differ. Takes a start and all compilations for each block. For workloads "
-        "in Python.",
+        description="Whether each block has a process of its own that compiles anew, with empty "
+        "caches of torch and Triton. The autotuner's choice is then drawn in each block, and "
+        "intervals and verdicts include how much the draws differ. Takes a start and all "
+        "compilations for each block. For workloads in Python.",
     )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
         default=DEFAULT_SEED, description="Seed of the inputs and of the random orders."

@@ -327,9 +327,8 @@ class CudaWorkload(SpecModel):
     kernel: Kernel = None
     launches: Launches | None = Field(
         default=None,
-        description="Several launches in a row, in place of `kernel`. Each is a mapping of "
-        "its own values of `kernel`, `grid`, `block`, `shared`, `cooperative` and "
-        "`arguments`.",
+        description="Several launches in a row, in place of `kernel`. Each is a mapping of its own "
+        "values of `kernel`, `grid`, `block`, `shared`, `cooperative` and `arguments`.",
     )
     arguments: Annotated[dict[ParameterName, Argument], BeforeValidator(_check_arguments)] = Field(
         min_length=1,

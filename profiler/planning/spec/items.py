@@ -288,8 +288,7 @@ class VariantItem(Item):
     env: Environment = Field(
         default_factory=dict,
         description="Environment variables of the process that measures the variant "
-        "(`{NVIDIA_TF32_OVERRIDE: 1}`). Variants with other variables run in "
-        "other processes.",
+        "(`{NVIDIA_TF32_OVERRIDE: 1}`). Variants with other variables run in other processes.",
     )
     tags: Names = Field(
         default=(),

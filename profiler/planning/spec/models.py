@@ -113,10 +113,9 @@ class Page(SpecModel):
     )
     references: Names = Field(
         default=(),
-        description="Names of variants, such as a library's: the others are compared with "
-        "them, and they are never called the best. The baseline always is a "
-        "reference. A reference that is excluded, for example because it needs "
-        "another GPU, is left out.",
+        description="Names of variants, such as a library's: the others are compared with them, "
+        "and they are never called the best. The baseline always is a reference. A reference that "
+        "is excluded, for example because it needs another GPU, is left out.",
     )
 
     weights: ParameterName | None = Field(
@@ -276,8 +275,7 @@ class Experiment(SpecModel):
     tolerance: Tolerances = Field(
         default_factory=dict,
         description="Tolerances by dtype of the output, with `default` for the rest; "
-        "`{relative: 1e-2}` is short for a `default`. Default: the workload's "
-        "own.",
+        "`{relative: 1e-2}` is short for a `default`. Default: the workload's own.",
     )
     questions: (
         Annotated[
@@ -289,14 +287,13 @@ class Experiment(SpecModel):
         | None
     ) = Field(
         default=None,
-        description="Questions for the timing; cells go on to the next look while a question "
-        "about them is open. `best`: which variant is the best at each problem, "
-        "and whether it differs from the baseline; `baseline`: which others "
-        "differ from the baseline; `steps`: whether each variant differs from the "
-        "one before it; `effects`: whether variants that differ in one parameter "
-        "(of `page.parameters`) do. Only `best` has a confirmation. Default: "
-        "`best` and `baseline`; with a page of kind `progression` also `steps`, "
-        "of kind `ablation` also `effects`.",
+        description="Questions for the timing; cells go on to the next look while a question about "
+        "them is open. `best`: which variant is the best at each problem, and whether it differs "
+        "from the baseline; `baseline`: which others differ from the baseline; `steps`: whether "
+        "each variant differs from the one before it; `effects`: whether variants that differ in "
+        "one parameter (of `page.parameters`) do. Only `best` has a confirmation. Default: `best` "
+        "and `baseline`; with a page of kind `progression` also `steps`, of kind `ablation` also "
+        "`effects`.",
     )
     search: Search | None = Field(
         default=None,

@@ -49,17 +49,14 @@ def usual_words(programs: Programs) -> str:
     names = programs.names
     if not names.from_parameters or not names.usual_flags:
         return ""
-    texts = ", ".join(names.usual_flags)
-    return f"On unless a name says \u201cno\u201d: {texts}."
+    return f"On unless a name says \u201cno\u201d: {', '.join(names.usual_flags)}."
 
 
 def label_keys(programs: Programs) -> str:
     """Sentence on what the parts of labels are values of; empty where labels are no parameters."""
     names = programs.names
     keys = [key for key in names.chip_keys if key not in names.usual_flags]
-    if not names.from_parameters or not keys:
-        return ""
-    return f"Names: {JOINT.join(keys)}."
+    return f"Names: {JOINT.join(keys)}." if names.from_parameters and keys else ""
 
 
 def key_to_names(programs: Programs) -> str:

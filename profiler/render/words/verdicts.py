@@ -162,9 +162,7 @@ def verdict_key() -> str:
 
 def percent(effect: float) -> str:
     """A relative effect: 0.0123 is `1.23 %`; above 100 % a factor: 12.9 is 13.9 times."""
-    if effect > 1:
-        return numbers.ratio(1 + effect)
-    return f"{100 * effect:.2f}\u202f%"
+    return numbers.ratio(1 + effect) if effect > 1 else f"{100 * effect:.2f}\u202f%"
 
 
 def counts(pairs: Iterable[PairVerdict]) -> str:
