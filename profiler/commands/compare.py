@@ -181,9 +181,11 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
 
 def _comparison_line(comparison: RevisionComparison) -> str:
     """Variant and problem, verdict, and the ratio of the newest revision to the oldest."""
+    from profiler.render.words.numbers import interval, ratio
+
     pair, place = comparison.pair, f"{comparison.variant}, {comparison.problem}"
-    ratio = f" {pair.ratio:.3f} [{pair.low:.3f}, {pair.high:.3f}]"
-    return f"{place}: {comparison.verdict.word}{ratio if math.isfinite(pair.ratio) else ''}"
+    shown = f" {ratio(pair.ratio)} {interval(pair.low, pair.high)}".rstrip()
+    return f"{place}: {comparison.verdict.word}{shown if math.isfinite(pair.ratio) else ''}"
 
 
 def measure_revisions(

@@ -105,6 +105,14 @@ def test_slower_trips_and_unclear_and_no_data_never_do(gated, tmp_path, capsys):
     capsys.readouterr()
     assert gated(*undecided)[0] is ExitCode.COMPLETE
     assert "none of 2 cells slower beyond its margin, 2 undecided" in capsys.readouterr().out
+    few_blocks = pair(Verdict.UNCLEAR, low=float("nan"))
+    lines = [compare._comparison_line(item) for item in (*undecided, few_blocks)]
+    interval = " [1.030, 1.070]"  # two blocks have none
+    assert lines == [
+        f"a, p: UNCLEAR 1.050\u00d7{interval}",
+        "a, p: NO DATA",
+        "a, p: UNCLEAR 1.050\u00d7",
+    ]
     target = tmp_path / "gate.md"
     slower = (*undecided, pair(Verdict.SLOWER))
     code, asked = gated(*slower, budget_s=60.0, markdown_target=str(target))
