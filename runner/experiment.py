@@ -130,8 +130,8 @@ class Experiment:
     def outputs(self, function: F) -> F:
         """Mark the function that allocates the arrays that variants write into.
 
-        They follow the inputs among the arguments of a variant, and are filled with NaN before each
-        check.
+        It gets what `inputs` gets. They follow the inputs among the arguments of a variant (those
+        of a mapping go by name), and are filled with NaN before each check.
         """
         return self._add("outputs", function)
 
@@ -245,7 +245,9 @@ class Experiment:
             for key in difflib.get_close_matches("problems", self.fields, n=1):
                 raise ExperimentError(f"{key}: unknown key; did you mean 'problems'?")
         problems = None if self.problems is None else _plain_problems(self.problems)
-        _check_inputs(self.functions["inputs"], problems)
+        for role in ("inputs", "outputs", "flops", "bytes"):
+            if role in self.functions:
+                _check_needed(role, self.functions[role], problems)
         self._named_values()  # raises where a name stands for two values
         return {
             "name": self.name,
@@ -634,8 +636,8 @@ def parameters_of(function: Function) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _check_inputs(function: Function, problems: Any) -> None:
-    """Raise where the function of the inputs needs a parameter that no problem has."""
+def _check_needed(role: str, function: Function, problems: Any) -> None:
+    """Raise where a function that is called for each problem needs what no problem has."""
     problem_list = problems if isinstance(problems, list) else [problems or {}]
     problem_parameters = {
         str(key) for problem in problem_list if isinstance(problem, dict) for key in problem
@@ -645,7 +647,7 @@ def _check_inputs(function: Function, problems: Any) -> None:
         if needed and name not in problem_parameters | _GIVEN_TO_INPUTS:
             close = difflib.get_close_matches(name, problem_parameters, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise ExperimentError(f"the inputs take {name}, which no problem has{hint}")
+            raise ExperimentError(f"the {role} take {name}, which no problem has{hint}")
 
 
 def _absolute(file: str) -> str:

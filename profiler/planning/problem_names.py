@@ -56,18 +56,14 @@ def named_parameters(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
 
 def varying_parameters(items: Collection[Variant | Problem]) -> tuple[str, ...]:
     """Parameters that differ among variants or problems, in the order of first mention."""
-    return tuple(
-        key
-        for key in named_parameters(items)
-        if len({_hashable(item.params.get(key)) for item in items}) > 1
-    )
+    return tuple(key for key in named_parameters(items) if len(distinct_values(items, key)) > 1)
 
 
 def distinct_values(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
     """Distinct values of a parameter: numbers ascending, else by first mention."""
-    values = list(
-        {_hashable(item.params.get(key)): item.params.get(key) for item in items}.values()
-    )
+    values = [item.params.get(key) for item in items]
+    # 1, 1.0 and True are equal in Python, but different words in a spec.
+    values = list({(type(value).__name__, value): value for value in values}.values())
     if all(is_number(value) for value in values):
         values.sort(key=lambda value: float(value or 0))
     return tuple(values)
@@ -155,8 +151,3 @@ def _joined_values(
         joint = "" if before is None else f" {_TIMES} " if sizes else " "
         text += f"{joint}{key if show_keys else params[key]}"
     return text
-
-
-def _hashable(value: object) -> tuple[str, object]:
-    # 1, 1.0 and True are equal in Python, but different words in a spec.
-    return type(value).__name__, value

@@ -108,11 +108,16 @@ def with_a_dtype():
     experiment.description()
 
 
-def inputs_of_no_problem():
-    experiment = Experiment("sums", problems=[{"rows": 1}, {"columns": 2}])
-    experiment.inputs(lambda rows, column, device, seed=3, more=4: None)
-    experiment.variant(plus)
-    experiment.description()
+def of_no_problem(role):
+    def describe():
+        experiment = Experiment("sums", problems=[{"rows": 1}, {"columns": 2}])
+        getattr(experiment, role)(lambda rows, column, device, seed=3, more=4: None)
+        if role != "inputs":
+            experiment.inputs(lambda rows: None)
+        experiment.variant(plus)
+        experiment.description()
+
+    return describe
 
 
 def two_values_of_one_name(*values):
@@ -145,7 +150,13 @@ def started_while_it_is_imported():
         (lambda: make(variants=[]), "variants: sums has it from its functions"),
         (baseline_of_several_variants, "plus is the baseline and stands for 2 variants"),
         (with_a_dtype, "collect: seed: torch.float16 is no text"),
-        (inputs_of_no_problem, "take column, which no problem has; did you mean columns?"),
+        *(
+            (
+                of_no_problem(role),
+                f"{role} take column, which no problem has; did you mean columns?",
+            )
+            for role in ("inputs", "outputs", "flops", "bytes")
+        ),
         (two_values_of_one_name(torch.relu, torch.nn.functional.relu), "two values called relu"),
         (two_values_of_one_name([torch.float16, "float16"]), "k has two values called float16"),
         (started_while_it_is_imported, 'put it under `if __name__ == "__main__":`'),
