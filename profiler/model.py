@@ -377,6 +377,11 @@ class Verdict(StrEnum):
         """Word of the verdict, as pages and tables show it."""
         return self.value.upper()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether more blocks could decide, or there were none."""
+        return self in (Verdict.UNCLEAR, Verdict.NO_DATA)
+
 
 @dataclass(frozen=True)
 class CellStatus:

@@ -163,12 +163,12 @@ def test_ends_without_a_right_result_are_not_called_the_same(history):
     unnamed = profiler("bisect", f"{broken}..{slow}", "mine.py", **environment)
     named = profiler("bisect", f"{broken}..{slow}", "mine.py", *cell, **environment)
     same = profiler("bisect", f"{broken}..{still}", "mine.py", *cell, **environment)
-    chosen = profiler("bisect", f"{fast}..{slow}", "mine.py", "--json", "-", **environment)
+    bisected = profiler("bisect", f"{fast}..{slow}", "mine.py", "--json", "-", **environment)
     repository.git("checkout", "--quiet", branch)
     assert (unnamed.code, "no right result at both ends" in unnamed.err) == (2, True), unnamed.err
     assert (named.code, f"{slow} against {fast}," in named.out) == (0, True), named.err
     assert (same.code, "which were skipped" in same.out) == (4, True), same.err
-    assert [step["commit"][:10] for step in chosen.json["steps"]] == [slow], chosen.err
+    assert [step["commit"][:10] for step in bisected.json["steps"]] == [slow], bisected.err
 
 
 def test_compare_measures_revisions_in_one_session(history):

@@ -113,8 +113,9 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         f"{counted(len(history) - 1, 'commit')} after {history[0].short}; "
         f"journal: {sessions.journal.path}"
     )
-    chosen = partial(_choose_cell, sessions)
-    cell, choosing = sessions.journal.answer(("cell, sessions", request.cell), chosen)
+    cell, choosing_sessions = sessions.journal.answer(
+        ("cell, sessions", request.cell), partial(_choose_cell, sessions)
+    )
     all_commits = (0, len(history) - 1)
     if cell is None:
         bisection = Bisection(UNCHANGED, all_commits, (), (), sessions=0)
@@ -125,9 +126,9 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
             sessions.prepare,
             sessions.measure,
             commits_a_session=request.commits,
-            most_sessions=request.sessions - choosing,
+            most_sessions=request.sessions - choosing_sessions,
         )
-    session_count = bisection.sessions + choosing
+    session_count = bisection.sessions + choosing_sessions
     accounts = {step.after: _account(sessions, step) for step in bisection.steps}
     reasons = {place: sessions.why_skipped(place) for place in bisection.skipped}
     followed = (cell, request.metric)
@@ -149,11 +150,11 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         "answer": lines,
     }
     write_json(sessions.journal.path.with_name("bisection.json"), document)
-    verdict = bisection.total_change.verdict
+    whole = bisection.total_change
     is_open = (
         bisection.out_of_sessions
-        or verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
-        or (verdict is Verdict.SAME and bisection.ends != all_commits)
+        or whole.is_open
+        or (whole.verdict is Verdict.SAME and bisection.ends != all_commits)
         or bisection.found != bisection.steps
     )
     return document, is_open

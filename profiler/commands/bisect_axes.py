@@ -9,6 +9,7 @@ difference is named, because any of them may be what moved the kernel.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from profiler.sessions.progress import ProgressReporter
 AXES = (*VERSION_FIELDS, "card")
 _ENVIRONMENT = re.compile(r"([\w.+-]+)=([^,]+)")
 _SWITCHES = ("timer", "fast", "quiet")
-_OPEN = (Verdict.UNCLEAR, Verdict.NO_DATA)
 _TO = " \N{RIGHTWARDS ARROW} "
 
 
@@ -64,7 +64,7 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
                 reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
     verdicts = [change.verdict for step in comparison.steps for change in step.cells.values()]
     refused = any(step.refused is not None for step in comparison.steps)
-    is_open = refused or not {*_OPEN}.isdisjoint(verdicts)
+    is_open = refused or any(verdict is not None and verdict.is_open for verdict in verdicts)
     return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 
@@ -115,8 +115,9 @@ def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> I
         return
     judged = [change for change in step.all.ranked if not change.is_control]
     moved_cells = [change for change in judged if change.decided]
-    counts = {word: sum(change.verdict is word for change in judged) for word in _OPEN}
-    open_words = "".join(f", {count} {word.word}" for word, count in counts.items() if count)
+    counts = Counter(change.verdict for change in judged)
+    open_verdicts = [verdict for verdict in Verdict if verdict.is_open and counts[verdict]]
+    open_words = "".join(f", {counts[verdict]} {verdict.word}" for verdict in open_verdicts)
     yield f"{step_text}: {len(moved_cells)} of {len(judged)} cells moved{open_words}."
     for change in moved_cells:
         interval = f"[{change.ratio_low:.3f}, {change.ratio_high:.3f}]"

@@ -101,8 +101,8 @@ def _write_space(request: ExportRequest) -> ExitCode:
     space = SearchSpace.of_configurations([variant.params for variant in tuned])
     problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
     _write_json(request.out, t1_document(problem))
-    words = f"{len(space)} configurations of {len(space.parameters)} parameters"
-    return _print_counts(request.out, words, len(variants) - len(tuned))
+    counts_text = f"{len(space)} configurations of {len(space.parameters)} parameters"
+    return _print_counts(request.out, counts_text, len(variants) - len(tuned))
 
 
 def _write_results(request: ExportRequest) -> ExitCode:
@@ -111,14 +111,14 @@ def _write_results(request: ExportRequest) -> ExitCode:
     results = tuning_results(report, request.problem)
     _write_json(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)
-    words = f"{len(results)} configurations, {failed} of them failed"
+    counts_text = f"{len(results)} configurations, {failed} of them failed"
     variants = report.plan.variants
-    return _print_counts(request.out, words, len(variants) - len(largest_group(variants)))
+    return _print_counts(request.out, counts_text, len(variants) - len(largest_group(variants)))
 
 
-def _print_counts(out: Path, words: str, left_out: int) -> ExitCode:
+def _print_counts(out: Path, counts_text: str, left_out: int) -> ExitCode:
     """Print what a file of a tuning holds, and how many variants are not in it."""
-    _print_line(out, f"{out}: {words}")
+    _print_line(out, f"{out}: {counts_text}")
     if left_out:
         _print_line(out, f"Left out: {counted(left_out, 'variant')} with other parameters.")
     return ExitCode.COMPLETE

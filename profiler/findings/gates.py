@@ -180,11 +180,8 @@ def beyond_bound(
     A counter of a single sample has none: its number decides.
     """
     limit = bound.number * (_NS[bound.unit] if label.unit == "ns" else 1.0)
-    return [
-        (cell, value)
-        for cell, value in values
-        if (_near_end(value, bound) > limit if bound.is_above else _near_end(value, bound) < limit)
-    ]
+    sign = 1 if bound.is_above else -1
+    return [of_cell for of_cell in values if sign * _near_end(of_cell[1], bound) > sign * limit]
 
 
 def nearest_to_bound(

@@ -106,12 +106,11 @@ def _usable_ncu(experiment: Experiment, answers: Inquiry) -> tuple[Path, str]:
         path, version = answers.ncu.result()
         ncu.INSTALLED.require_version(version)
     except EnvironmentUnusable as error:
-        if isinstance(experiment.workload, CommandWorkload):
-            pass  # no timer measures a program
-        elif experiment.collect.device == "cpu":
-            error.remedy = f"{_ON_CPU} ncu counts what runs on a GPU. {error.remedy}"
-        else:
-            error.remedy = f"{error.remedy} {WITHOUT_NCU}"
+        # No timer measures a program.
+        if not isinstance(experiment.workload, CommandWorkload):
+            on_cpu = f"{_ON_CPU} ncu counts what runs on a GPU. {error.remedy}"
+            elsewhere = f"{error.remedy} {WITHOUT_NCU}"
+            error.remedy = on_cpu if experiment.collect.device == "cpu" else elsewhere
         raise
     return path, version
 

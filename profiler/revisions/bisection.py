@@ -40,7 +40,7 @@ class Change:
     @property
     def is_open(self) -> bool:
         """Whether more blocks could decide, or there were none."""
-        return self.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA)
+        return self.verdict.is_open
 
 
 UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)

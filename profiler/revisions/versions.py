@@ -34,7 +34,7 @@ FOLDER = ".revisions"
 _SOURCE_SUFFIXES = ("py", "cu", "cuh", "h", "hpp", "yaml", "yml")
 _DOCUMENTS = (".md", ".rst")
 _LOADS = re.compile(r"\b(exec|import_module|run_path|spec_from_file_location|__import__)\b")
-"""What loads Python that no import statement names."""
+"""Names of functions by which Python is loaded that no import statement names."""
 _PACKAGES = ("", "src/", "python/")
 """Folders of a repository in which packages that are installed from it usually lie."""
 _LONGEST_DIFF = 64 * 1024

@@ -220,8 +220,8 @@ def test_what_is_wrong_has_no_answer():
     """A variant that keeps its result was a kernel twelve times as fast, and so it was exported."""
     document = summary(1, {})
     document["cells"][-1]["outcome"] = "implausible"
-    found = answers_of_summary(document, "toy/1", "run", "ncu")
-    assert [answer.variant for answer in found.answers] == list(VARIANTS)[:-1]
+    run = answers_of_summary(document, "toy/1", "run", "ncu")
+    assert [answer.variant for answer in run.answers] == list(VARIANTS)[:-1]
 
 
 def test_rows_are_never_changed_or_deleted(tmp_path):

@@ -54,7 +54,7 @@ class GateAnswer:
     @property
     def undecided(self) -> tuple[RevisionComparison, ...]:
         """The rows that are neither slower nor faster nor the same."""
-        return tuple(r for r in self.rows if r.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA))
+        return tuple(row for row in self.rows if row.verdict.is_open)
 
     @property
     def moved_together(self) -> Iterator[tuple[int, float]]:

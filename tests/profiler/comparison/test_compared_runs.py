@@ -313,10 +313,10 @@ def test_other_files_that_both_runs_opened_are_sources_too(pair):
         of_mine = json.loads((run / "run.json").read_text())["sources"]["files"]["mine.py"]
         opened = {"spec:inner/mine.py": of_mine, "spec:kernel.cu": digest}
         change_json(run / "run.json", opened=opened)
-    found = pair.compare(newer)
-    assert {change.program for change in found.last.cells.values()} == {Program.FILES_EDITED}
-    assert [file.name for file in found.last.edited_files] == ["kernel.cu"]
-    assert [notice.kind for notice in found.notices] == [NoticeKind.FILES_EDITED]
+    comparison = pair.compare(newer)
+    assert {change.program for change in comparison.last.cells.values()} == {Program.FILES_EDITED}
+    assert [file.name for file in comparison.last.edited_files] == ["kernel.cu"]
+    assert [notice.kind for notice in comparison.notices] == [NoticeKind.FILES_EDITED]
 
 
 def change_journals(run, start, tuned):
@@ -603,11 +603,11 @@ def test_problems_of_one_name_with_other_parameters_are_not_joined(pair):
     for cell in large:
         cell["problem"]["params"] = {"n": 3}
     (newer / "plan.json").write_text(json.dumps(plan))
-    found = pair.compare(newer)
-    assert {change.cell.problem.name for change in found.last.cells.values()} == {"small"}
-    assert len(found.last.only_older) == len(found.last.only_newer) == 7
-    assert kinds(found) == {NoticeKind.REDEFINED_PROBLEMS}
-    assert {found.problem(cell) for cell in found.history} == {"small"}
+    comparison = pair.compare(newer)
+    assert {change.cell.problem.name for change in comparison.last.cells.values()} == {"small"}
+    assert len(comparison.last.only_older) == len(comparison.last.only_newer) == 7
+    assert kinds(comparison) == {NoticeKind.REDEFINED_PROBLEMS}
+    assert {comparison.problem(cell) for cell in comparison.history} == {"small"}
     change_json(newer / "plan.json", cells=large)
     with pytest.raises(UsageError, match="have other parameters: large"):
         pair.compare(newer)

@@ -45,10 +45,10 @@ def test_culprits_and_no_others_are_named(name):
     assert max(score.sessions) <= 8
 
 
-def lines_of(found):
+def lines_of(bisection):
     commits = [Commit(f"{place:040}", "2026-11-30", "") for place in range(COMMITS)]
-    accounts = {step.after: Account("code", (), (), None) for step in found.steps}
-    return [*bisection_lines(found, commits, ("cell", "duration_ns"), accounts, {})]
+    accounts = {step.after: Account("code", (), (), None) for step in bisection.steps}
+    return [*bisection_lines(bisection, commits, ("cell", "duration_ns"), accounts, {})]
 
 
 def levels(*places, size=0.02):
@@ -66,9 +66,9 @@ def test_a_culprit_behind_commits_that_fail_is_one_of_several():
 
 def test_ends_that_fail_are_replaced_by_their_neighbours():
     history = History(levels(5), broken=frozenset({0, COMMITS - 1}))
-    found = bisect(COMMITS, history.prepare, history.measure)
-    assert [step.after for step in found.culprits] == [5]
-    assert found.total_change.verdict is Verdict.SLOWER
+    bisection = bisect(COMMITS, history.prepare, history.measure)
+    assert [step.after for step in bisection.culprits] == [5]
+    assert bisection.total_change.verdict is Verdict.SLOWER
 
 
 def test_a_commit_that_fails_while_it_is_measured_is_skipped():
@@ -80,9 +80,9 @@ def test_a_commit_that_fails_while_it_is_measured_is_skipped():
             return Survey((), Change(Verdict.NO_DATA), failed)
         return history.measure(places, attempt)
 
-    found = bisect(COMMITS, history.prepare, measure)
-    assert [step.after for step in found.culprits] == [12]
-    assert set(found.skipped) == {7, 14}
+    bisection = bisect(COMMITS, history.prepare, measure)
+    assert [step.after for step in bisection.culprits] == [12]
+    assert set(bisection.skipped) == {7, 14}
 
 
 def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
@@ -94,10 +94,10 @@ def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
         def measure(places, attempt, second=second):
             return second if len(places) == 2 else history.measure(places, attempt)
 
-        found = bisect(COMMITS, history.prepare, measure)
-        assert [(step.after, step.state) for step in found.steps] == [(12, State.NOT_CONFIRMED)]
-        assert not found.culprits
-        assert not any("No single commit" in line for line in lines_of(found)), "one was seen"
+        bisection = bisect(COMMITS, history.prepare, measure)
+        assert [(step.after, step.state) for step in bisection.steps] == [(12, State.NOT_CONFIRMED)]
+        assert not bisection.culprits
+        assert not any("No single commit" in line for line in lines_of(bisection)), "one was seen"
 
     def without_number(places, attempt):
         made = history.measure(places, attempt)
@@ -106,8 +106,8 @@ def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
         ]
         return replace(made, steps=tuple(steps))
 
-    found = bisect(COMMITS, history.prepare, without_number)
-    assert State.UNCLEAR in [step.state for step in found.steps], "no number is no SAME"
+    bisection = bisect(COMMITS, history.prepare, without_number)
+    assert State.UNCLEAR in [step.state for step in bisection.steps], "no number is no SAME"
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_a_metric_may_be_zero(before, after, verdict, words):
     findings = SimpleNamespace(numbers=numbers)
     change = CommitSessions._metric_change(sessions, findings, 1, 0)
     assert (change.verdict, change_words(change, metric)) == (verdict, words)
-    found = Bisection(change, (0, 1), (Step(0, 1, change, State.FOUND),), (), sessions=1)
-    assert lines_of(found)
+    bisection = Bisection(change, (0, 1), (Step(0, 1, change, State.FOUND),), (), sessions=1)
+    assert lines_of(bisection)
     values[1] = values[1]._replace(low=-1.0, high=200.0)
     change = CommitSessions._metric_change(sessions, findings, 1, 0)
     assert change.verdict is (Verdict.SAME if before == after else Verdict.UNCLEAR)
@@ -141,17 +141,19 @@ def test_a_metric_may_be_zero(before, after, verdict, words):
 
 def test_equal_programs_are_not_measured():
     history = History(levels(20))
-    found = bisect(COMMITS, lambda places: [f"{place >= 20}" for place in places], history.measure)
-    assert [step.after for step in found.culprits] == [20]
+    bisection = bisect(
+        COMMITS, lambda places: [f"{place >= 20}" for place in places], history.measure
+    )
+    assert [step.after for step in bisection.culprits] == [20]
     # One of each program, until both stand beside each other.
     assert {len(places) for places, _ in history.sessions} == {2}
 
 
 def test_sessions_have_a_limit():
     history = History(levels(4, 9, 14, 19, 24))
-    found = bisect(COMMITS, history.prepare, history.measure, most_sessions=3)
-    assert (found.sessions, found.out_of_sessions) == (3, True)
-    assert not found.culprits, "none was confirmed"
+    bisection = bisect(COMMITS, history.prepare, history.measure, most_sessions=3)
+    assert (bisection.sessions, bisection.out_of_sessions) == (3, True)
+    assert not bisection.culprits, "none was confirmed"
 
 
 class KilledError(Exception):
