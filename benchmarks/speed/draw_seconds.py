@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE.parents[2]))
 
 from profiler.model import Span  # noqa: E402 - this checkout's
 from profiler.render.excerpts import colours  # noqa: E402
-from profiler.render.figures.svg import to_svg  # noqa: E402
+from profiler.render.figures.drawing import to_svg  # noqa: E402
 from profiler.render.timeline.still_figure import seconds_figure  # noqa: E402
 
 

@@ -26,8 +26,6 @@ from profiler.run_folder.runs import recordings_here, runs
 
 def show_history(request: HistoryRequest) -> ExitCode:
     """Fill the store on request; print changes and the newest run's control."""
-    from profiler.render.words.history import history_lines
-
     store = Store.beside(request.reports)
     stages = Stages(request.color)
     if request.rebuild or not store.path.exists():
@@ -38,14 +36,14 @@ def show_history(request: HistoryRequest) -> ExitCode:
             store.add(read_answers(file))
     if request.experiment is None:
         return _list(store, request.color)
+    from profiler.render.trends import history_lines, render_history
+
     history = _history(store, request)
     write_json_target(_document(history), request.json_target)
     console = make_console(request.color, stderr=request.json_target == "-")
     if request.json_target != "-":
         console.print("\n".join(history_lines(history)), markup=False, soft_wrap=True)
     if not request.no_report:
-        from profiler.render.trends import render_history
-
         page = request.page or request.reports / "history" / f"{history.experiment}.html"
         write_page(page, render_history(history))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
@@ -89,7 +87,7 @@ def experiment_name(text: str) -> str:
 
 
 def _document(history: History) -> dict[str, Any]:
-    from profiler.render.words.history import change_words, control_words, headline, since_words
+    from profiler.render.trends import change_words, control_words, headline, since_words
 
     def row(trend: Trend) -> dict[str, Any]:
         return {

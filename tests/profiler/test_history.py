@@ -16,8 +16,7 @@ from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.answers import answers_of_records, answers_of_summary
 from profiler.history.store import STORE_FILE, Store
 from profiler.history.trends import Cause, find_control, find_history
-from profiler.render.trends import render_history
-from profiler.render.words.history import change_words, control_words, headline
+from profiler.render.trends import change_words, control_words, headline, render_history
 
 VARIANTS = ("base", "a", "b", "c", "d")
 NOISE = 0.002

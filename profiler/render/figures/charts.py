@@ -17,9 +17,8 @@ from profiler.findings.ranking import Ranking
 from profiler.metrics.queries import Label
 from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct_values, is_number, varying_parameters
-from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import Drawing, Mark
+from profiler.render.figures.drawing import Drawing, Mark, to_svg
 from profiler.render.tables.rows import (
     Column,
     Datum,
@@ -272,7 +271,7 @@ def make_chart(  # noqa: PLR0913 - what a chart is made of
     `hovers`: what stands behind the marks of a variant, by its number.
     """
     identifier = slug(f"figure-{identifier}")
-    drawing = svg.to_svg(figure, identifier, title, reading, hovers)
+    drawing = to_svg(figure, identifier, title, reading, hovers)
     return Chart(identifier, title, reading, drawing, table)
 
 

@@ -6,7 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
+
+import numpy as np
+from matplotlib.ticker import LogLocator
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import Medians, counter_medians, moved_counters
@@ -17,9 +21,36 @@ from profiler.findings.ranking import Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.queries import Label, labels
 from profiler.model import Problem
-from profiler.render.figures import ladder_figures
+from profiler.render.figures import styles
+from profiler.render.figures.axes import (
+    Axes,
+    Handle,
+    Scale,
+    Ticks,
+    decade_ticks,
+    legend,
+    linear_ticks,
+    panel_axes,
+    places,
+    places_of_ticks,
+    points_of,
+    sheet,
+    times_ticks,
+)
 from profiler.render.figures.charts import Chart, make_chart, mark_of
-from profiler.render.figures.drawing import Mark
+from profiler.render.figures.drawing import (
+    POINTS,
+    ROOM,
+    WIDTH_IN,
+    Drawing,
+    Mark,
+    ends_of,
+    fitted,
+    scaled_label,
+    spans_decades,
+    text_width_in,
+    widest_in,
+)
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.main_table import BAR_STEPS
 from profiler.render.tables.rows import (
@@ -33,6 +64,7 @@ from profiler.render.tables.rows import (
     with_unit,
 )
 from profiler.render.words import numbers
+from profiler.render.words.names import shorten
 from profiler.render.words.signs import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import ratio_and_symbol, word_of
 
@@ -97,7 +129,7 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
     title = f"{findings.numbers.primary.label} ÷ that of {findings.programs.baseline.label}"
     which = "Above" if findings.numbers.primary.better == "higher" else "Below"
     reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
-    figure = ladder_figures.ratio_lines(means, problems, findings.programs.baseline.label, title)
+    figure = ratio_lines(means, problems, findings.programs.baseline.label, title)
     columns: list[Column[Rung]] = [Column("geometric mean", _mean_ratio)]
     columns += [
         _ratio_at(problem, place) for place, problem in enumerate(findings.programs.problems)
@@ -141,7 +173,7 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
         "bar: from the lowest to the highest problem. The number is the step from the version "
         "before, with its verdict where all problems agree."
     )
-    figure = ladder_figures.ladder(marks, f"{metric} \u00f7 that of the first")
+    figure = ladder_figure(marks, f"{metric} \u00f7 that of the first")
     columns: tuple[Column[Rung], ...] = (
         Column("cumulative", lambda rung: _overall(rung.cumulative, "ratio")),
         Column("lowest", lambda rung: _overall(rung.cumulative, "smallest")),
@@ -171,7 +203,7 @@ def _verdicts(step: StepEffect | None) -> Datum:
 
 
 def ladder_marks(ranking: Ranking, ladder: Sequence[Rung]) -> list[Mark]:
-    """Marks for `ladder_figures.ladder`: versions with a correct result."""
+    """Marks for `ladder_figure`: versions with a correct result."""
     return [
         mark_of(
             ranking,
@@ -217,7 +249,7 @@ def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> 
     if not marks:
         return None
     reading = "Versions by their number, in the same order in every panel."
-    figure = ladder_figures.multiples(
+    figure = multiples(
         [(panel_name(panel), panel[0].unit, of_panel) for panel, of_panel in marks.items()]
     )
     title = f"Counters at {problem.name}"
@@ -229,7 +261,7 @@ def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> 
 def multiples_marks(
     findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[StepPanel]
 ) -> dict[StepPanel, list[Mark]]:
-    """Marks for `ladder_figures.multiples`; a panel that no version has is left out."""
+    """Marks for `multiples`; a panel that no version has is left out."""
     marks = {
         panel: [
             mark_of(
@@ -363,3 +395,140 @@ def _why_nothing(programs: Programs, rung: Rung, problem: Problem) -> str:
         return "the first version"
     compared = programs.correct(programs.at(rung.before, problem))
     return "no counter moved" if compared else "the version before has no result here"
+
+
+# ---- figures; versions stand on the x axis, in their order ---------------------------------------
+
+
+_PLOT_IN = 2.9
+_LEFT, _RIGHT = 0.09, 0.99
+_HEAD_IN = 0.45
+_TURN_DEGREES = 40
+_LONGEST = 40
+_MOST_TICKS = 8
+"""Numbers that a small panel has room for."""
+_ABOVE = 5.0
+"""From a mark up to its text, in points."""
+_MEAN_DOT, _TREAD_DOT, _PANEL_DOT = styles.circle(3.32), styles.circle(2.92), styles.circle(2.35)
+_MEAN = styles.line(styles.INK, 1.8)
+_PROBLEM = styles.line(styles.OTHER, 0.9)
+_REFERENCE = styles.dashed(styles.BASELINE, 1.4)
+
+
+def ratio_lines(
+    means: Sequence[Mark], problems: Sequence[Sequence[float]], reference: str, label: str
+) -> Drawing:
+    """A thin line for each problem and a thick one for the mean; 1 is a line of its own.
+
+    `means`: the versions in their order; `problems`: of each its ratio with each version.
+    """
+    axes, across = _version_axes([mark.name for mark in means])
+    ratios = [*(mark.value for mark in means), *chain(*problems), 1.0]
+    scales = across, _ratio_axis(axes, ratios, shorten(label, 45))
+    for of_problem in problems:
+        axes.drawing.path(places(range(len(means)), of_problem, scales), _PROBLEM)
+    axes.level(scales[1].at(1.0), _REFERENCE)
+    present = [mark for mark in means if math.isfinite(mark.value)]
+    points = points_of(present, scales)
+    axes.drawing.path(points, _MEAN)
+    axes.drawing.dots(_MEAN_DOT, points, present)
+    axes.spines()
+    for place, (mark, *of_version) in enumerate(zip(means, *problems, strict=True)):
+        if math.isfinite(mark.value):
+            top = max([mark.value, *filter(math.isfinite, of_version)])
+            _write_above(axes, across.at(place), scales[1].at(top), numbers.ratio(mark.value))
+    dot = (styles.circle(2.5), styles.INK)
+    legend(
+        axes.drawing,
+        [
+            Handle("geometric mean", _MEAN, dot),
+            Handle("one problem each", _PROBLEM),
+            Handle(f"{shorten(reference, 30)}: 1", _REFERENCE),
+        ],
+    )
+    return axes.drawing
+
+
+def ladder_figure(marks: Sequence[Mark], label: str) -> Drawing:
+    """Steps on a log axis, no value missing.
+
+    Each version is a tread at its value; its text says what the step to it was.
+    """
+    axes, across = _version_axes([mark.name for mark in marks])
+    upwards = _ratio_axis(axes, ends_of(marks), label)
+    points = [(across.at(place), upwards.at(mark.value)) for place, mark in enumerate(marks)]
+    edges = [across.at(edge - 0.5) for edge in range(len(marks) + 1)]
+    treads = [(x, y) for place, (_, y) in enumerate(points) for x in edges[place : place + 2]]
+    axes.drawing.path(treads, styles.line(styles.INK, 1.6, "stroke-linejoin: miter"))
+    for place, mark in enumerate(marks):
+        span = places([place] * 2, [mark.low, mark.high], (across, upwards))
+        if len(span) == 2:
+            axes.drawing.path(span, styles.line(mark.colour, 2.4, "stroke-opacity: 0.5"))
+    axes.drawing.dots(_TREAD_DOT, points, marks)
+    axes.spines()
+    for place, mark in enumerate(marks):
+        top = upwards.at(max(mark.value, mark.high))
+        _write_above(axes, across.at(place), top, mark.text)
+    return axes.drawing
+
+
+def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
+    """An upright axis of factors, from the least to the greatest of these ratios."""
+    ends = (float(np.nanmin(ratios)) / 1.15, float(np.nanmax(ratios)) * 1.25)
+    upwards = axes.upwards(ends, logarithmic=True)
+    values = places_of_ticks(upwards, LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
+    axes.grid_upwards(upwards, times_ticks(values), label)
+    return upwards
+
+
+def multiples(panels: Sequence[tuple[str, str, Sequence[Mark]]]) -> Drawing:
+    """Figure with a panel for each metric (label, unit, marks) over the same versions.
+
+    The place of a mark is that of its version, its name what the axis has there.
+    """
+    drawing, grid = panel_axes(len(panels))
+    names = [mark.name for mark in panels[0][2]]
+    every = math.ceil(len(names) / _MOST_TICKS)
+    tick_texts = ["" if place % every else name for place, name in enumerate(names)]
+    for axes, (label, unit, marks) in zip(grid, panels, strict=True):
+        across = axes.across((-0.5, len(names) - 0.5))
+        axes.grid_across(across, Ticks(range(len(names)), tick_texts))
+        present = [mark for mark in marks if math.isfinite(mark.value)]
+        divisor, title = scaled_label(label, unit, max(mark.value for mark in present))
+        _draw_panel(axes, across, title, [mark.divided_by(divisor) for mark in present])
+    return drawing
+
+
+def _draw_panel(axes: Axes, across: Scale, title: str, marks: Sequence[Mark]) -> None:
+    values = [mark.value for mark in marks]
+    if spans_decades(values):
+        upwards = axes.upwards((min(values) / ROOM, max(values) * ROOM), logarithmic=True)
+        axes.grid_upwards(upwards, decade_ticks(upwards))
+    else:
+        upwards = axes.upwards((0.0, max(values) * 1.12 or 1.0))
+        axes.grid_upwards(upwards, linear_ticks(upwards))
+    points = points_of(marks, (across, upwards))
+    axes.drawing.path(points, styles.line(styles.INK, 1.2))
+    axes.drawing.dots(_PANEL_DOT, points, marks)
+    axes.spines()
+    axes.title(fitted(title, (axes.right - axes.left) / POINTS))
+
+
+def _version_axes(names: Iterable[str]) -> tuple[Axes, Scale]:
+    """Axes with a place on the x axis for each version, and that axis."""
+    short_names = [shorten(name, _LONGEST) for name in names]
+    turn = math.radians(_TURN_DEGREES)
+    foot = 0.2 + widest_in(short_names) * math.sin(turn)
+    # The first label reaches furthest to the left of its place.
+    reach = 0.1 + text_width_in(short_names[0]) * math.cos(turn)
+    left = max(_LEFT * WIDTH_IN, reach - 0.6 * (WIDTH_IN - reach) / len(short_names))
+    drawing = sheet(_HEAD_IN + _PLOT_IN + foot)
+    axes = Axes.in_inches(drawing, left, _HEAD_IN, _RIGHT * WIDTH_IN, _HEAD_IN + _PLOT_IN)
+    across = axes.across((-0.6, len(short_names) - 0.4))
+    axes.slanted_labels(across, short_names, _TURN_DEGREES)
+    return axes, across
+
+
+def _write_above(axes: Axes, x: float, y: float, text: str) -> None:
+    if text:
+        axes.drawing.text(text, (x, y - _ABOVE), styles.text("middle", 8.0))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from markupsafe import Markup
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.counters import CounterComparison
-from profiler.findings.why.find import find_why
-from profiler.findings.why.hot_lines import HotLine
+from profiler.findings.why.find import RunWhy, find_why
+from profiler.findings.why.hot_lines import HotLine, file_name, stall_columns
 from profiler.findings.why.pairs import Account, PairWhy
+from profiler.render.embed import pack
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     Axes,
@@ -29,11 +34,12 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import WIDTH_IN, Drawing, Point
-from profiler.render.tables.listings import packed_listings
 from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
 from profiler.render.words import why as why_words
 from profiler.render.words.counters import NAMES, counter_words, group_words
+from profiler.render.words.names import plain_kernel
+from profiler.render.words.why import waited_for
 
 MOST_PAIRS = 24
 _CUT = 0.8
@@ -383,3 +389,103 @@ def _points(times: Floats, values: Floats, scales: tuple[Scale, Scale]) -> list[
 def _draw(axes: Axes, parts: Sequence[list[Point]], colour: str) -> None:
     for points in parts:
         axes.drawing.path(points, styles.line(colour, 1.3, "stroke-linejoin: round"))
+
+
+# ---- every instruction of the explained kernels, packed for the page's script --------------------
+
+
+_MOST_ROWS = 20_000
+"""Instructions of a page: about 10 bytes each. The pairs of the answer come first."""
+
+
+def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
+    """Listings and which of them stand beside each other: JSON, deflated, in base64; or empty.
+
+    `names`: of cells, by their ids. Pairs are [title, first, second, runs], with the numbers of
+    their listings; a run is [position in the second, in the first, length] of the same
+    instructions. Of a cell with several kernels each stands alone, without a second. What has
+    no room is left out.
+    """
+    listings: list[dict[str, Any]] = []
+    places: dict[str, list[int]] = {}
+    pairs: list[list[Any]] = []
+    for pair in why.pairs:
+        sides = ((pair.cell.id, pair.first), (pair.against.id, pair.second))
+        for cell, of_cell in sides:
+            kernels = [kernel for kernel in of_cell.kernels if kernel.profile.listing]
+            if cell not in places and _fits(listings, kernels):
+                places[cell] = list(range(len(listings), len(listings) + len(kernels)))
+                listings += [_listing(kernel, names[cell], len(kernels)) for kernel in kernels]
+        common_instructions = (
+            pair.common_instructions if all(cell in places for cell, _ in sides) else None
+        )
+        if common_instructions is not None:
+            pairs.append(
+                [
+                    f"{names[pair.cell.id]} against {pair.against.variant.label}",
+                    *places[pair.cell.id],
+                    *places[pair.against.id],
+                    list(_runs(common_instructions)),
+                ]
+            )
+    paired = {number for _, *both_numbers, _ in pairs for number in both_numbers}
+    alone = [number for number in range(len(listings)) if number not in paired]
+    pairs += [[listings[number]["name"], number, None, []] for number in alone]
+    return pack({"listings": listings, "pairs": pairs}) if pairs else Markup("")
+
+
+def _fits(listings: Sequence[Mapping[str, Any]], kernels: Sequence[KernelWhy]) -> bool:
+    """Whether a page has room for these beside the others; always for the first ones."""
+    rows = [
+        len(kernel.profile.listing.instructions) for kernel in kernels if kernel.profile.listing
+    ]
+    return (
+        not listings or sum(len(listing["sass"]) for listing in listings) + sum(rows) <= _MOST_ROWS
+    )
+
+
+def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
+    """Pairs of positions as runs in which both grow by one."""
+    for _, run in itertools.groupby(enumerate(pairs), lambda item: _shifts(*item)):
+        positions = [pair for _, pair in run]
+        yield [*positions[0], len(positions)]
+
+
+def _shifts(place: int, pair: tuple[int, int]) -> tuple[int, int]:
+    return pair[0] - place, pair[1] - place
+
+
+def _listing(kernel: KernelWhy, name: str, kernels: int) -> dict[str, Any]:
+    """Columns of a listing by instruction."""
+    code = kernel.profile.instructions_by_wait
+    assert code is not None  # noqa: S101 - only kernels with a listing are asked for
+    has_line = code["line"].notna()
+    places = [
+        f"{file_name(str(file))}:{line}" if with_line else ""
+        for file, line, with_line in zip(code["file"], code["line"], has_line, strict=True)
+    ]
+    return {
+        "name": name if kernels == 1 else f"{name}: {plain_kernel(kernel.profile.name)}",
+        "sass": [str(text).strip() for text in code["sass"]],
+        "samples": _counts(code["samples_not_issued"]),
+        "executed": _counts(code["executed"]),
+        "place": places,
+        "source": code["text"].where(has_line & code["text"].notna(), "").astype(str).tolist(),
+        "wait": _longest_waits(code),
+    }
+
+
+def _longest_waits(code: pd.DataFrame) -> list[str]:
+    """Words on the longest wait of each instruction; empty without samples."""
+    stalls = stall_columns(code)
+    counts = code[[*stalls]].fillna(0.0).to_numpy(dtype="float64")
+    if not stalls or not len(code):
+        return [""] * len(code)
+    wait_words = [*map(waited_for, stalls.values())]
+    longest = zip(counts.argmax(axis=1), counts.max(axis=1), strict=True)
+    return [wait_words[place] if most > 0 else "" for place, most in longest]
+
+
+def _counts(column: pd.Series[float]) -> list[int | None]:
+    values = column.to_numpy(dtype="float64").tolist()
+    return [None if math.isnan(value) else int(value) for value in values]

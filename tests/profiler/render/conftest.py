@@ -8,7 +8,7 @@ from markupsafe import Markup
 from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.find import find
-from profiler.render.figures import svg
+from profiler.render.figures import charts
 from profiler.render.page import render_page
 
 FEW = ("duration_ns", "cycles", "registers")
@@ -21,7 +21,7 @@ def undrawn(monkeypatch):
 
     Not for tests that ask `page_of`: others get the page that it keeps.
     """
-    monkeypatch.setattr(svg, "to_svg", lambda *_: Markup("<svg></svg>"))
+    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
 
 
 @pytest.fixture(scope="session")

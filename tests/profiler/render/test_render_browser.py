@@ -17,8 +17,8 @@ from browser_pages import READY, shared_browser
 from synthetic_report import make_report, problems
 
 from profiler.findings.find import find
+from profiler.render.embed import problem_facts, timing_blocks
 from profiler.render.page import render_page
-from profiler.render.tables.details import problem_facts, timing_blocks
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.signs import why_missing

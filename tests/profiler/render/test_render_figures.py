@@ -10,9 +10,9 @@ from matplotlib.textpath import text_to_path
 
 from profiler.metrics.queries import label
 from profiler.model import Problem
-from profiler.render.figures import charts, svg
+from profiler.render.figures import charts
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.drawing import POINTS, Mark, text_width_in
+from profiler.render.figures.drawing import POINTS, Mark, text_width_in, to_svg
 from profiler.render.words.names import shorten
 
 
@@ -29,7 +29,7 @@ MARKS = (
 
 def draw(marks, prefix="f"):
     figure = figures.bars(marks, "Duration", "ns")
-    return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
+    return parsed(to_svg(figure, prefix, "Bars", "What they show"))
 
 
 def marked(drawing):
@@ -69,7 +69,7 @@ def draw_lines(prefix="f"):
     ]
     panels = {"p1": [marks[0]._replace(value=math.nan), *marks[1:]], "p2": marks}
     figure = figures.lines(panels, "columns", "Duration", "ns")
-    return parsed(svg.to_svg(figure, prefix, "l", "d"))
+    return parsed(to_svg(figure, prefix, "l", "d"))
 
 
 def test_two_figures_share_no_id():
@@ -97,7 +97,7 @@ def test_styles_are_classes_whose_rules_come_with_the_figure():
 
 
 def test_svg_is_the_same_every_time():
-    first, two = (svg.to_svg(figures.bars(MARKS, "D", "ns"), "f", "l", "d") for _ in "12")
+    first, two = (to_svg(figures.bars(MARKS, "D", "ns"), "f", "l", "d") for _ in "12")
     assert first == two
 
 
@@ -106,7 +106,7 @@ def test_dots_mark_every_variant_and_the_baseline_line():
         Mark("a", 0.62, 0.61, 0.63, "0.620\u00d7 \u25bc", "best", 4),
         Mark("b", 1.0, text="1.000\u00d7", role="baseline", variant=0),
     ]
-    drawing = parsed(svg.to_svg(figures.dots(marks, "ratio"), "f", "l", "d"))
+    drawing = parsed(to_svg(figures.dots(marks, "ratio"), "f", "l", "d"))
     assert marked(drawing) == ["4", "0"]
     assert "0.620\u00d7 \u25bc" in texts(drawing)
 
@@ -144,7 +144,7 @@ def test_a_far_longer_bar_is_cut_and_says_so(findings):
     assert charts._limit([0.0, 0.0, 0.0, 0.0, 40.0]) == math.inf, "not to nothing"
     marks = [MARKS[0], MARKS[1]._replace(value=9e6), MARKS[2]]
     figure = figures.bars(marks, "D", "ns", 3e6)
-    drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
+    drawing = parsed(to_svg(figure, "f", "l", "d"))
     assert "\u25b8 2 ms" in texts(drawing)
     assert "1 ms" in texts(drawing)
     assert "9" not in texts(drawing), "the axis ends where the bar is cut"

@@ -18,7 +18,7 @@ from profiler.findings.find import find
 from profiler.findings.kinds.timers import OVERALL_COLUMNS, TIMER_COLUMNS, TimerComparison
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.figures.ratio_rows import ratio_ticks
-from profiler.render.kinds.grid_figures import grid_pairs_of
+from profiler.render.kinds.grid import grid_pairs_of
 from profiler.render.kinds.maps import HeatMap, MapCell, columns_for, grid_chart
 from profiler.render.kinds.ratios import strip_marks, versions_chart
 from profiler.render.words.cards import cards

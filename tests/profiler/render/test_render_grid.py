@@ -18,8 +18,7 @@ from profiler.findings.kinds.grids import (
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
-from profiler.render.kinds.grid import grid_view, overview
-from profiler.render.kinds.grid_figures import grid_pairs_of, saved_marks, slice_marks
+from profiler.render.kinds.grid import grid_pairs_of, grid_view, overview, saved_marks, slice_marks
 from profiler.render.page import render_page
 from profiler.render.tables import grids as grid_tables
 from profiler.render.tables.grids import GridQuantity, kernel_lists, metric_heats, pair_heat

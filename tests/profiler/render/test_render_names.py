@@ -9,7 +9,7 @@ from synthetic_tiles import tile_report
 
 from profiler.findings.find import find
 from profiler.model import Verdict
-from profiler.render.figures import svg
+from profiler.render.figures import charts
 from profiler.render.figures.charts import bar_marks, dot_marks
 from profiler.render.figures.drawing import legend_columns
 from profiler.render.page import render_page
@@ -26,7 +26,7 @@ def findings():
 @pytest.fixture(scope="module")
 def tree(findings):
     with pytest.MonkeyPatch.context() as patch:  # drawing takes ten times as long as all the rest
-        patch.setattr(svg, "to_svg", lambda *_: "")
+        patch.setattr(charts, "to_svg", lambda *_: "")
         return lxml.html.document_fromstring(render_page(findings))
 
 

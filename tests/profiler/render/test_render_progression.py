@@ -13,10 +13,10 @@ from profiler.findings.counters import counter_medians
 from profiler.findings.find import find
 from profiler.findings.kinds.steps import steps_up_and_down
 from profiler.metrics.queries import label
-from profiler.render.figures import ladder_figures, svg
-from profiler.render.figures.drawing import Mark
+from profiler.render.figures.drawing import Mark, to_svg
 from profiler.render.kinds.progression import (
     counter_bars,
+    ladder_figure,
     ladder_marks,
     ledger,
     multiples_marks,
@@ -142,7 +142,7 @@ def test_marks_in_figures_belong_to_versions():
         Mark("1 a", 1.0, 1.0, 1.0, "", "best", 4),
         Mark("2 b", 0.5, 0.4, 0.6, "0.500\u00d7", "other", 7),
     ]
-    drawing = svg.to_svg(ladder_figures.ladder(marks, "Duration"), "f", "l", "d")
+    drawing = to_svg(ladder_figure(marks, "Duration"), "f", "l", "d")
     assert 'data-variant="4"' in drawing
     assert 'data-variant="7"' in drawing
     assert "0.500\u00d7" in drawing

@@ -6,7 +6,7 @@ from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
 from profiler.render import embed
-from profiler.render.tables import details, main_table
+from profiler.render.tables import main_table
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_same_metric_of_two_tools_is_never_mixed(small):
 
 
 def test_many_samples_are_cut_to_the_shown_metrics(small, monkeypatch):
-    monkeypatch.setattr(details, "MOST_SAMPLES", 10)
+    monkeypatch.setattr(embed, "MOST_SAMPLES", 10)
     noisy = small.report.measured.samples.assign(
         stall_wait=range(len(small.report.measured.samples))
     )

@@ -16,9 +16,10 @@ from profiler.metrics.queries import label
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import problem_key
 from profiler.render import embed
-from profiler.render.figures import roofline_drawing, svg
+from profiler.render.figures import roofline_drawing
 from profiler.render.figures.charts import colours
-from profiler.render.tables import details, heats, main_table
+from profiler.render.figures.drawing import to_svg
+from profiler.render.tables import heats, main_table
 from profiler.render.tables.why import roofline, roofline_table, why
 from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
@@ -325,7 +326,7 @@ def test_a_roof_below_all_dots_is_named_and_not_drawn():
     ).assign(ceiling=[4.8, 975.0, 61.0], lowest=[4.8, 860.0, 54.0], highest=[4.8, 981.0, 61.0])
     roofs = ceilings.assign(band=[False, True, True], practical=math.nan)
     figure = roofline_drawing.roofline(dots, roofs)
-    drawn = svg.to_svg(figure, "f", "Roofline", "What it shows")
+    drawn = to_svg(figure, "f", "Roofline", "What it shows")
     assert "below: FP32" in drawn
     assert drawn.count('data-variant="0"') == 2, "the dot and its tick"
     outlines = " ".join(path.get("d") for path in figure.root.findall("path"))
@@ -420,17 +421,15 @@ def test_a_confirmed_cell_has_its_timing_blocks_too(findings):
     report = make_report(variant_count=6, problem_list=problems()[:1], final_blocks=8)
     confirmed = find(report)
     cells = [
-        cell for cell in confirmed.programs.cells if details.timing_blocks(confirmed.numbers, cell)
+        cell for cell in confirmed.programs.cells if embed.timing_blocks(confirmed.numbers, cell)
     ]
     assert cells
     for cell in cells:
         value = confirmed.numbers.value(cell, "duration_ns")
         blocks = confirmed.numbers.block_value(cell)
         assert value.source == "final"
-        assert details.timing_blocks(confirmed.numbers, cell) == (blocks.median, blocks.n)
-    assert not any(
-        details.timing_blocks(findings.numbers, cell) for cell in findings.programs.cells
-    )
+        assert embed.timing_blocks(confirmed.numbers, cell) == (blocks.median, blocks.n)
+    assert not any(embed.timing_blocks(findings.numbers, cell) for cell in findings.programs.cells)
 
 
 def named(*params):

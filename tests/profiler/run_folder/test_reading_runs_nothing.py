@@ -12,7 +12,7 @@ from run_folders import SPEC, Workplace
 from profiler.commands.compare import CompareRequest, show_comparison
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import UsageError
-from profiler.render.figures import svg
+from profiler.render.figures import charts
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
@@ -45,7 +45,8 @@ def look(folder, tmp_path, monkeypatch):
     """Report and compare, in a folder whose modules Python would find; gives the report's JSON."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(svg, "to_svg", lambda *_: Markup("<svg></svg>"))  # it takes half the time
+    # Drawing takes half the time.
+    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
     target = tmp_path / "out/it.json"
     rebuild_report(ReportRequest(folder, tmp_path / "out", json_target=str(target), color="never"))
     other = write_recording(RunFolder(folder), tmp_path / "other.zip", [])

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode
-from profiler.render.figures import svg
+from profiler.render.figures import charts
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 
@@ -81,7 +81,7 @@ def damaged(tmp_path, change, name="timers"):
 @pytest.fixture
 def _undrawn(monkeypatch):
     """Figures take half of the time of a page; those of damaged runs are drawn in tests/faults."""
-    monkeypatch.setattr(svg, "to_svg", lambda *_: Markup("<svg></svg>"))
+    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
 
 
 def document_of(copy, out):
