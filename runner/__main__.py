@@ -120,6 +120,7 @@ _SIGNALS = {
 
 
 def _leave_on_signal(code: int, _signal: int, _frame: object) -> NoReturn:
+    faulthandler.dump_traceback(all_threads=False)
     raise LeavingError(code)
 
 

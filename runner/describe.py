@@ -7,6 +7,7 @@ does not. Writes JSON to OUT: the description, or the error and its line.
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -61,5 +62,7 @@ def _line(error: BaseException, file: Path) -> int | None:
 
 if __name__ == "__main__":
     _, experiment_path, output_path, *names = sys.argv
+    # Left as by Ctrl-C: torch's lock on an extension that is being compiled would stay otherwise.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.argv[1:] = []  # a file that parses its command line finds an empty one
     main(Path(experiment_path), Path(output_path), *names)

@@ -40,6 +40,10 @@ _REMEDY = "docs/python.md has a whole example."
 _SCRIPT_REMEDY = 'Put what runs as a script under `if __name__ == "__main__":`.'
 _MISSING_REMEDY = "Install it in the Python that runs the profiler."
 _GPU_REMEDY = "What needs a GPU belongs into functions: the file is also imported without one."
+_LOCK_REMEDY = (
+    "Another process compiles this extension of torch, or was killed while it did: then delete the "
+    "file `lock` in its build folder (below ~/.cache/torch_extensions, or TORCH_EXTENSIONS_DIR)."
+)
 _OF_GPU = re.compile(r"\bCUDA\b|\bGPU|NVIDIA|active drivers")
 _REMEDIES = {
     ModuleNotFoundError.__name__: _MISSING_REMEDY,
@@ -161,7 +165,8 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
             remedy = f"{answer['name_clash']}."
         raise SpecError(f"{path}{line}: {answer['error']}", remedy=remedy)
     if "experiment" not in answer:
-        raise SpecError(f"{path}: {ended}", remedy=f"{_REMEDY}\n{stderr_tail}".strip())
+        remedy = _LOCK_REMEDY if "file_baton.py" in stderr_tail else _REMEDY
+        raise SpecError(f"{path}: {ended}", remedy=f"{remedy}\n{stderr_tail}".strip())
     description: Mapping[str, Any] | None = answer["experiment"]
     if description is None:
         raise SpecError(

@@ -5,7 +5,7 @@ everything below it when its own stdin closes: the orchestrator closes it on pur
 session, and the kernel closes it when the orchestrator is killed.
 
 A session is ended from the inside out. ncu prints its rows only when its target has gone, so the
-runner is killed first and ncu gets time; then the group gets SIGTERM, on which ncu prints its rows
+runner is ended first and ncu gets time; then the group gets SIGTERM, on which ncu prints its rows
 too; then SIGKILL. (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
 is a shell script, and the real ncu below it lives on.)
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 CANNOT_START = 127
 """Exit code for a missing command, as of a shell."""
+_RUNNER_ENDINGS = ((signal.SIGTERM, 1.0), (signal.SIGABRT, 0.5))
+"""Signals before SIGKILL, each with the seconds to end by it. By the first what the workload does
+is left as by an exception: torch's lock on an extension that is being compiled would stay, and be
+waited for by every later process. By the second Python prints where it hangs."""
 _TERMINATE_GRACE_S = 10.0
 _GONE_S = 5.0
 _TIDY_S = 2.0
@@ -136,12 +140,10 @@ def _stop_when_told(
     if grace > 0 and _end_runner(child, journal, grace):
         return
     stop_requested.set()
-    for process in _descendants():
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
+    _send(signal.SIGTERM, _descendants())
     if _ends_in_time(child, _TERMINATE_GRACE_S):
         return
-    _kill(_descendants())
+    _send(signal.SIGKILL, _descendants())
 
 
 def _end_remaining_processes(journal: Path, linger: float) -> None:
@@ -155,12 +157,13 @@ def _end_remaining_processes(journal: Path, linger: float) -> None:
         while runner.is_running() and runner.status() != psutil.STATUS_ZOMBIE:
             time.sleep(_LOOK_S)
     time.sleep(linger)
-    _kill(
+    _send(
+        signal.SIGKILL,
         [
             process
             for process in _descendants()
             if _was_started_by_runner(process, pid, command_line)
-        ]
+        ],
     )
 
 
@@ -175,17 +178,21 @@ def _was_started_by_runner(process: psutil.Process, runner: int, command_line: l
 
 
 def _end_runner(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> bool:
-    """Whether the command ends within the grace period after its runner was killed.
+    """Whether the command ends within the grace period after its runner was ended.
 
-    The tool of a killed runner writes the rows that it has.
+    The tool of a runner that was ended writes the rows that it has.
 
     Before a runner has begun there is nothing to write: what is innermost is killed until all have
     gone, because a shell goes on to its next command.
     """
+    for signum, seconds in _RUNNER_ENDINGS:
+        _send(signum, _targets(journal))
+        if _ends_in_time(child, seconds):
+            return True
     deadline = time.monotonic() + grace
     while (remaining_s := deadline - time.monotonic()) > 0:
         has_begun = journal is None or _has_begun(journal)
-        _kill(_targets(journal))
+        _send(signal.SIGKILL, _targets(journal))
         if has_begun:
             return _ends_in_time(child, remaining_s)
         if _ends_in_time(child, min(remaining_s, _LOOK_S)):
@@ -234,10 +241,10 @@ def _descendants() -> list[psutil.Process]:
     return list(psutil.Process().children(recursive=True))
 
 
-def _kill(processes: list[psutil.Process]) -> None:
+def _send(signum: signal.Signals, processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            process.kill()
+            process.send_signal(signum)
 
 
 def _end(processes: list[psutil.Process]) -> None:
@@ -245,7 +252,7 @@ def _end(processes: list[psutil.Process]) -> None:
 
     Not for ever: a process that hangs in the driver outlives even that.
     """
-    _kill(processes)
+    _send(signal.SIGKILL, processes)
     psutil.wait_procs(processes, timeout=_GONE_S)
 
 

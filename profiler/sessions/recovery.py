@@ -6,12 +6,13 @@ must get further: measure something, or find out that a cell is at fault.
 
 from __future__ import annotations
 
+import re
 import signal
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Collector, read_text, tail
@@ -36,6 +37,10 @@ _ENDING_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 """The runner leaves with 128 + N at the last two; see `may_be_innocent`."""
 _LEAST_ROOM = 2**16
 """Bytes that fit into the folder of a session that could write."""
+_STACK = re.compile(r"^(?:Current thread|Stack) .*:\n(?: +.*\n)+", re.MULTILINE)
+"""Stack of the thread that got a signal, innermost frame first, as faulthandler prints it."""
+_FRAME = re.compile(r'^ +File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
+_RUNNER = str(Path(protocol.__file__).parent)
 _STALLS = 2
 """Attempts in a row that may end without progress."""
 
@@ -265,17 +270,43 @@ def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
 
 def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
     """Outcome and cause of the phase that was running when a process ended early."""
+    stderr = after_survived_failures(read_text(folder / STDERR))
+    place = _place_in_stack(stderr)
     if result.cause is EndCause.TIMED_OUT:
-        return Outcome.TIMED_OUT, "made no progress within the time limit"
+        return Outcome.TIMED_OUT, "made no progress within the time limit" + _noted(place)
     fault = collector.cell_fault(folder)
     if fault is not None:
         return fault
-    stderr = after_survived_failures(read_text(folder / STDERR))
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
-    message = _last_line(stderr)
-    return Outcome.CRASHED, how + (f" ({message})" if message else "")
+    return Outcome.CRASHED, how + _noted(_last_line(stderr), place)
+
+
+def _noted(*notes: str) -> str:
+    """Notes that are not empty, in parentheses behind a sentence."""
+    texts = "; ".join(filter(None, notes))
+    return f" ({texts})" if texts else ""
+
+
+def _place_in_stack(stderr: str) -> str:
+    """Innermost line of the workload in the first stack that Python printed.
+
+    Empty where stderr has no stack, or the runner itself was at work.
+    """
+    stack = _STACK.search(stderr)
+    frames = _FRAME.findall(stack[0]) if stack else []
+
+    def is_of_runner(frame: tuple[str, str, str]) -> bool:
+        return frame[0].startswith(_RUNNER)
+
+    # Innermost is the runner's own handler of the signal, or a hook.
+    called = list(takewhile(lambda frame: not is_of_runner(frame), dropwhile(is_of_runner, frames)))
+    if not called:
+        return ""
+    source = called[-1][0]  # the file that the runner has called; it may have called a library
+    line, function = next(rest for file, *rest in called if file == source)
+    return f"{Path(source).name}:{line} in {function}"
 
 
 def _last_line(stderr: str) -> str:

@@ -166,16 +166,27 @@ def test_the_words_of_the_file_go_to_the_error_and_never_to_stdout(write, capfd)
     assert capfd.readouterr().out == ""
 
 
-def test_a_file_that_hangs_is_ended(write, monkeypatch, capsys):
-    path = write("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+def test_a_file_that_hangs_is_ended_as_by_an_exception(write, monkeypatch, capsys):
+    path = write("""
+import os, pathlib, time
+open("pid", "w").write(str(os.getpid()))
+pathlib.Path("lock").touch()
+try:
+    time.sleep(600)  # as torch/utils/file_baton.py
+finally:
+    os.remove("lock")
+""")
     pid = path.parent / "pid"
     monkeypatch.chdir(path.parent)
     monkeypatch.setattr(experiment_files, "SILENT_S", 0.1)
     monkeypatch.setattr(experiment_files, "DESCRIBE_LIMIT_S", 1.0)
     hangs = partial(wait_for, lambda: pid.exists() and pid.read_text())
     monkeypatch.setattr(experiment_files, "run_session", partial(run_session, on_start=hangs))
-    with pytest.raises(SpecError, match="took longer than 1 s"):
+    with pytest.raises(SpecError, match="took longer than 1 s") as caught:
         load_experiment(path)
+    assert "delete the file `lock`" in caught.value.remedy
+    assert 'mine.py", line 6, in <module>' in caught.value.remedy
+    assert not (path.parent / "lock").exists()
     assert "mine.py takes long" in capsys.readouterr().err
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

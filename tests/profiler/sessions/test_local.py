@@ -163,7 +163,7 @@ def test_a_tool_may_write_its_results_after_its_target_was_ended(target, tmp_pat
     rows = tmp_path / "rows"
     command = Command((sys.executable, "-c", TOOL, str(rows), *inner.argv))
     result = run_session(command, folder=tmp_path, journal=journal, limits=HASTY)
-    assert rows.read_text() == "rows after target -9"
+    assert rows.read_text() == "rows after target -15"
     assert (result.cause, result.returncode) == (EndCause.TIMED_OUT, 9)
 
 
@@ -173,7 +173,7 @@ def test_without_journal_the_innermost_process_is_ended_first(tmp_path):
     command = Command((sys.executable, "-c", TOOL, str(rows), *sleeper))
     limits = Limits(step_s=4.0, grace_s=10)
     result = run_session(command, folder=tmp_path, journal=None, limits=limits)
-    assert rows.read_text() == "rows after target -9"
+    assert rows.read_text() == "rows after target -15"
     assert (result.cause, result.failing_cell) == (EndCause.TIMED_OUT, None)
 
 
@@ -302,7 +302,7 @@ def test_a_killed_orchestrator_takes_its_session_with_it(target, tmp_path):
     orchestrator.wait()
     until(rows.exists)
     until(lambda: not alive(pids(journal)[0]))
-    assert rows.read_text() == "rows after target -9"
+    assert rows.read_text() == "rows after target -15"
 
 
 def test_members_of_a_group_are_found(tmp_path):
