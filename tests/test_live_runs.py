@@ -218,7 +218,7 @@ BAD = {
     "raise": ("raised", "RuntimeError: no such algorithm"),
     "exhaust": ("out_of_memory", "21474836480 bytes"),
     "segfault": ("crashed", "(Fatal Python error: Segmentation fault; endings.py:67 in <lambda>)"),
-    "hang": ("timed_out", "time limit (endings.py:70 in <lambda>)"),
+    "hang": ("timed_out", "time limit (collect.time_limit_s; endings.py:70 in <lambda>)"),
     "fault": ("illegal_address", "LaunchFailed"),
     "unseen": ("no_kernel", "no kernel"),
 }

@@ -118,7 +118,7 @@ class Program:
         at fault; `may_match`: the filter lets kernels of other visits through, or may do so.
         """
         if end.cause is EndCause.TIMED_OUT:
-            return Outcome.TIMED_OUT, "did not end within the time limit"
+            return Outcome.TIMED_OUT, "did not end within the time limit (collect.time_limit_s)"
         if measured and end.cause is EndCause.FINISHED:
             return None
         error = fault_of_host(folder, end, by_runner=False) or self.tool.diagnose(
@@ -236,7 +236,8 @@ def run_check(
     if end.cause is EndCause.FINISHED:
         return end, None
     if end.cause is EndCause.TIMED_OUT:
-        return end, (Outcome.TIMED_OUT, "its check did not end within the time limit")
+        cause = "its check did not end within the time limit (collect.time_limit_s)"
+        return end, (Outcome.TIMED_OUT, cause)
     printed = tail("\n".join(read_text(folder / name) for name in (STDOUT, STDERR)), lines=3)
     how = f"its check {ending(end.returncode)}"
     return end, (Outcome.WRONG_RESULT, f"{how}: {printed}" if printed else how)

@@ -273,7 +273,8 @@ def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> t
     stderr = after_survived_failures(read_text(folder / STDERR))
     place = _place_in_stack(stderr)
     if result.cause is EndCause.TIMED_OUT:
-        return Outcome.TIMED_OUT, "made no progress within the time limit" + _noted(place)
+        notes = _noted("collect.time_limit_s", place)
+        return Outcome.TIMED_OUT, f"made no progress within the time limit{notes}"
     fault = collector.cell_fault(folder)
     if fault is not None:
         return fault
