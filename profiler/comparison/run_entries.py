@@ -6,6 +6,7 @@ beside the runs, and a summary is read again only where its file has changed.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import stat
@@ -18,15 +19,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from profiler.collect.registry import primary_timer
 from profiler.errors import UsageError
-from profiler.model import MARGIN_PCT, Verdict, seconds_of
+from profiler.model import MARGIN_PCT, SessionKind, Verdict, seconds_of
 from profiler.outside_text import safe
 from profiler.run_folder.archive import open_record
 from profiler.run_folder.documents import read_json, read_value, write_json
 from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder
 
 CACHE_FILE = ".index.json"
-_ENTRIES_KEY = "entries of form 5"
+_ENTRIES_KEY = "entries of form 6"
 """Key of the cached entries, renamed with every change of `RunEntry`: older caches are ignored."""
 _SHORT_COMMIT = 8
 
@@ -36,6 +38,7 @@ class ProblemBest:
     """The best of one problem, references left out, relative to the baseline in the same run."""
 
     problem: str
+    """Its name and parameters, in JSON: a name may have stood for another size before."""
     variant: str
     ratio: float
     low: float
@@ -60,7 +63,7 @@ class RunEntry:
     gpu: str
     """Name of the GPU, or of the processor; empty where neither is known."""
     settings: tuple[str | None, ...]
-    """GPU, clock control and cache control: durations under other settings are not compared."""
+    """Processor, clock control, cache control and timer: ratios under others are not compared."""
     commit: str
     """First digits, and `+` where files had changed; empty where it is not known."""
     cells: int
@@ -236,7 +239,9 @@ def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry
         document = read_json(file) if summary is None else summary
         return _entry(document, folder, run.path, page=page)
     record = run.record()
-    entry = partial(_entry, folder=folder, path=run.path, page=page, number=record.number)
+    entry = partial(
+        _entry, folder=folder, path=run.path, page=page, number=record.number, timer=_timer(run)
+    )
     if summary is None and not file.exists():
         return entry(asdict(record))
     try:
@@ -246,13 +251,29 @@ def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry
         return replace(entry(asdict(record)), fault=error.message)
 
 
-def _entry(
-    document: Mapping[str, Any], folder: str, path: Path, *, page: bool, number: int = 0
+def _timer(run: RunFolder) -> str | None:
+    """Collector of the durations that are judged; None where the plan cannot be read."""
+    try:
+        sessions = run.plan().sessions
+    except UsageError:
+        return None
+    return primary_timer(s.collector for s in sessions if s.kind is SessionKind.TIMING)
+
+
+def _entry(  # noqa: PLR0913 - what a document does not say of itself
+    document: Mapping[str, Any],
+    folder: str,
+    path: Path,
+    *,
+    page: bool,
+    number: int = 0,
+    timer: str | None = None,
 ) -> RunEntry:
     """Entry from a document; raises UsageError, which names `path`, where it is malformed."""
-    settings = ("gpu", "clock_control", "cache_control")
     try:
         environment = document["environment"]
+        processor = _text(environment.get("gpu") or environment.get("cpu") or "")
+        controls = (environment.get(name) for name in ("clock_control", "cache_control"))
         commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
         ratio, low, high = _answer_ratio(document.get("answer") or {})
         return RunEntry(
@@ -262,8 +283,8 @@ def _entry(
             created=_text(document["created"]),
             number=number,
             replayed=bool(document.get("replayed")),
-            gpu=_text(environment.get("gpu") or environment.get("cpu") or ""),
-            settings=tuple(environment.get(name) and _text(environment[name]) for name in settings),
+            gpu=processor,
+            settings=(processor, *(value and _text(value) for value in controls), timer),
             commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
             cells=len(document["cells"] if "cells" in document else document["keys"]),
             baseline=document.get("baseline"),
@@ -307,7 +328,7 @@ def _problem_bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
         if not ratio > 0:
             continue
         yield ProblemBest(
-            problem=_text(problem["problem"]),
+            problem=json.dumps([problem["problem"], cells[winner["cell"]].get("problem_params")]),
             variant=_text(winner["variant"]),
             ratio=ratio,
             low=_number(numbers.get("ratio_low"), ratio),
