@@ -284,7 +284,7 @@ class NoticeKind(Enum):
     )
     ROUNDING_ALLOWED = (
         Severity.INFO,
-        "Some results miss the default tolerance at {problems}. There they may be off from the "
+        "Some right results miss the default tolerance at {problems}. They may be off from the "
         "result in float64 by up to {most}, which rounding explains.",
         "Give a tolerance to allow less or more.",
     )

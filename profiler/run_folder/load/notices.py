@@ -184,12 +184,13 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
 
 
 def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Allowed errors at problems where some results miss the default tolerance."""
+    """Allowed errors at problems where some right results miss the default tolerance."""
     names = {cell.id: cell.problem.name for cell in plan.cells}
     allowed: dict[str, float] = defaultdict(float)
     for loaded in attempts:
         for record in loaded.records:
-            if protocol.ROUNDING in record and record.get("cell") in names:
+            is_right = record["event"] == protocol.FINISHED
+            if is_right and protocol.ROUNDING in record and record.get("cell") in names:
                 amounts = record[protocol.ROUNDING]
                 name = names[record["cell"]]
                 largest_amount = max(amounts) if isinstance(amounts, list) else amounts

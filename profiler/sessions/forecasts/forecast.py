@@ -124,6 +124,11 @@ class RunForecast:
     explain_s: float = 0.0
 
     @property
+    def by_earlier_run(self) -> bool:
+        """Whether all seconds are by durations of an earlier run."""
+        return all(session.by_earlier_run for session in self.sessions)
+
+    @property
     def seconds(self) -> float:
         """Seconds of the planned sessions, of later looks and of explaining."""
         return sum(session.seconds for session in self.sessions) + self.further_s + self.explain_s

@@ -113,6 +113,11 @@ def test_what_no_number_shows_is_said_beside_the_verdicts():
     assert shorter.ranking.best == best
     assert cards(shorter)[2].answer.startswith("? UNCLEAR at both")
     assert "with 1 µs between the kernels of a launch" in cards(shorter)[2].detail
+    assert "--timer" not in cards(shorter)[2].detail  # no result was seen: a command, without timer
+    checked = {cell: replace(status, result_bytes=4.0) for cell, status in report.statuses.items()}
+    assert cards(find(without(report, samples=samples, statuses=checked)))[2].detail.endswith(
+        "; --timer times whole launches"
+    )
 
 
 def test_a_problem_at_which_few_were_tried_decides_no_rank():

@@ -151,7 +151,8 @@ def test_how_far_results_may_be_off_is_said_where_some_miss_the_default(tmp_path
     finished = {"event": protocol.FINISHED, "cell": TREE}
     of_an_older_run = {**finished, "phase": protocol.REFERENCE, "rounding": [0.0, 0.0625]}
     checked = {**finished, "phase": protocol.CHECK, "rounding": 0.125}
-    place.attempt(visits=visits, journal=[*measured(visits), of_an_older_run, checked])
+    wrong = {**checked, "event": protocol.FAILED, "cell": LOOP, "rounding": 5.0, "cause": "wrong"}
+    place.attempt(visits=visits, journal=[*measured(visits), of_an_older_run, checked, wrong])
     (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.ROUNDING_ALLOWED]
     assert notice.values == {"problems": place.plan.cells[0].problem.name, "most": "0.12"}
 
