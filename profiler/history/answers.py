@@ -6,9 +6,10 @@ They are read from the content of its summary.json, or from records of PyTorch's
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -73,6 +74,8 @@ class HistoryRun:
     """The primary one."""
     versions: Mapping[str, str]
     """Known versions, by `VERSION_FIELDS`."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Parameters of the problems in JSON, by name; empty where they are not known."""
     answers: tuple[Answer, ...] = ()
     """Empty where only the run was asked for."""
 
@@ -121,6 +124,11 @@ def answers_of_summary(
             baseline=summary.get("baseline"),
             metric=summary["answer"]["metric"],
             versions={f: safe(str(environment[f])) for f in VERSION_FIELDS if environment.get(f)},
+            problems={
+                safe(cell["problem"]): json.dumps(cell["problem_params"], sort_keys=True)
+                for cell in summary["cells"]
+                if "problem_params" in cell
+            },
         )
         kept_metrics = {record.metric, *_STATIC, *duration_metrics().values()}
         return replace(record, answers=tuple(_summary_answers(summary["cells"], kept_metrics)))

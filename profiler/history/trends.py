@@ -240,6 +240,8 @@ class History:
     of each."""
     other_machines: tuple[str, ...]
     """Kinds of machines of its runs that are left out."""
+    redefined: tuple[str, ...]
+    """Names of problems that had other parameters in earlier runs, which no trend has."""
 
     @property
     def changed(self) -> tuple[Trend, ...]:
@@ -271,6 +273,13 @@ def find_history(
     if not matching_kinds:
         return None
     of_machine = [run for run in runs if run.machine == matching_kinds[0]][-MOST_RUNS:]
+    params = {name: text for run in of_machine for name, text in run.problems.items()}
+    redefined: dict[str, None] = {}
+    for place, run in enumerate(of_machine):
+        others = {name for name, text in run.problems.items() if text != params[name]}
+        redefined |= dict.fromkeys(sorted(others))
+        kept = tuple(answer for answer in run.answers if answer.problem not in others)
+        of_machine[place] = replace(run, answers=kept)
     trends = tuple(_trends(of_machine))
     return History(
         experiment=of_machine[-1].experiment,
@@ -280,6 +289,7 @@ def find_history(
         trends=with_causes(with_changes(trends, metric)),
         variants=with_causes(with_changes(tuple(_variant_trends(trends)), metric)),
         other_machines=tuple(kind for kind in kinds if kind != matching_kinds[0]),
+        redefined=tuple(redefined),
     )
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from profiler.history.trends import Cause, Change, Control, History, Trend, find_control
 from profiler.metrics.queries import label
-from profiler.notices import counted
+from profiler.notices import counted, first_names
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import PANEL_COLUMNS, Mark
 from profiler.render.html import render
@@ -183,13 +183,16 @@ def history_lines(history: History) -> Iterator[str]:
 
 def control_words(history: History) -> str:
     """Whether the machine became slower, or kernels did: the newest run against its own past."""
-    control = find_control(history)
+    return " ".join(_control_sentences(history, find_control(history)))
+
+
+def _control_sentences(history: History, control: Control | None) -> Iterator[str]:
+    if history.redefined:
+        names = first_names(history.redefined, MOST_NAMED)
+        yield f"Runs in which a problem had other parameters are not compared there: {names}."
     if control is None:
-        return "There is no run before this one to compare it with."
-    return " ".join(_control_sentences(history, control))
-
-
-def _control_sentences(history: History, control: Control) -> Iterator[str]:
+        yield "There is no run before this one to compare it with."
+        return
     newest = len(history.runs) - 1
     past = f"in the {counted(control.past_runs, 'run')} before it"
     cause, baseline = control.cause, control.baseline

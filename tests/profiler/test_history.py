@@ -68,6 +68,21 @@ def history_of(factors_of, runs=30, **changed):
     return find_history(found, "duration_ns")
 
 
+def test_a_problem_of_another_size_under_the_same_name_is_no_change():
+    def of_run(number):
+        document = summary(number, dict.fromkeys(VARIANTS, 1.0 if number < 20 else 3.0))
+        for cell in document["cells"]:
+            cell["problem_params"] = {"n": 64 if number < 20 else 192}
+        return answers_of_summary(document, "x", "run", "ncu")
+
+    runs = [replace(of_run(0), problems={}), *map(of_run, range(1, 40))]
+    found = find_history(runs, "duration_ns")
+    assert [set(trend.answers) for trend in found.trends] == [{0, *range(20, 40)}] * len(VARIANTS)
+    assert control_words(found).startswith(
+        "Runs in which a problem had other parameters are not compared there: p. "
+    )
+
+
 def changes_by_cell(history):
     return {trend.variant: trend.changes for trend in history.trends if trend.changes}
 
