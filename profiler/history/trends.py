@@ -399,7 +399,9 @@ def find_control(history: History) -> Control | None:
         usual_logs = np.log(values)
         log_off = math.log(trend.value(newest)) - float(np.median(usual_logs))
         spread = DEVIATION_OF_MAD * float(np.median(np.abs(usual_logs - np.median(usual_logs))))
-        scatter = max(session_sd(trend, history.metric) * math.sqrt(1 + 1 / len(values)), spread)
+        errors = dict(zip(trend.answers, _errors(trend, history.metric), strict=True))
+        of_past = float(np.median([errors[run] for run in past_runs])) / math.sqrt(len(values))
+        scatter = max(math.hypot(errors[newest], of_past), spread)
         margin = MARGIN_PCT / 100 if trend.is_baseline else _CELL_MARGIN
         limit = max(COVERED * scatter, math.log1p(margin))
         deviations.append((trend, log_off, abs(log_off) > limit))

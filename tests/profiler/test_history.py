@@ -198,6 +198,12 @@ def test_the_newest_run_is_compared_with_its_own_past(factors, cause, words):
     assert words in sentence
     assert ("driver 580 \u2192 590" in sentence) == (cause is Cause.MACHINE)
     assert find_control(history_of(lambda _: {}, runs=1)) is None
+    documents = [summary(number, factors if number == 4 else {}) for number in range(5)]
+    for numbers in (cell["metrics"]["duration_ns"] for cell in documents[4]["cells"]):
+        numbers |= {"low": numbers["median"] * 0.7, "high": numbers["median"] * 1.4}
+        numbers |= {"ratio_low": numbers["ratio"] * 0.7, "ratio_high": numbers["ratio"] * 1.4}
+    runs = [answers_of_summary(document, "x", "run", "ncu") for document in documents]
+    assert find_control(find_history(runs, "duration_ns")).cause is None, "within its own error"
 
 
 def test_runs_of_other_machines_are_no_part_of_a_history():
