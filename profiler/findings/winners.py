@@ -49,6 +49,11 @@ class Winner:
         )
 
     @property
+    def by_intervals(self) -> bool:
+        """Whether intervals tell which others are worse, in place of verdicts."""
+        return not (self.judged or math.isnan(self.value.low))
+
+    @property
     def best(self) -> bool:
         """Whether the winner is shown to be better than every other: only then it is the best."""
         verdicts = [verdict.verdict for verdict in self.rival_verdicts.values()]
@@ -119,22 +124,18 @@ def make_winner(
 
 
 def _not_shown_worse(verdict: PairVerdict, value: Value, best: Value) -> bool:
-    """Whether the test does not show it worse; without a test, whether the intervals overlap."""
+    """Whether the test does not show it worse; without a test, whether the intervals overlap.
+
+    Those of the ratios, which are paired, else of the medians. Without intervals one or two blocks
+    show no duration to be worse; of other metrics only equal medians are as good.
+    """
     if verdict.tested:
         return verdict.verdict is not Verdict.SLOWER
-    return intervals_overlap(value, best)
-
-
-def intervals_overlap(value: Value, other: Value) -> bool:
-    """Whether two intervals overlap: those of the ratios, which are paired, else of the medians.
-
-    Without intervals only equal medians do.
-    """
     for low, high in (("ratio_low", "ratio_high"), ("low", "high")):
-        ends = [getattr(cell_value, end) for cell_value in (value, other) for end in (low, high)]
+        ends = [getattr(cell_value, end) for cell_value in (value, best) for end in (low, high)]
         if not any(map(math.isnan, ends)):
             return bool(ends[0] <= ends[3] and ends[2] <= ends[1])
-    return value.median == other.median
+    return verdict.verdict is Verdict.UNCLEAR or value.median == best.median
 
 
 def standing_of(variant: Variant, winners: Sequence[Winner]) -> tuple[int, int, int]:

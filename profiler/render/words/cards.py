@@ -162,7 +162,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     total = len(row.planned)
     winners = planned_winners(findings.ranking, row)
     of_total = f"of {total}"
-    if not all(winner.judged for winner in winners):
+    if any(winner.by_intervals for winner in winners):
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_total}"
     wins, same_count, not_told_apart = standing_of(row.variant, winners)
@@ -318,7 +318,8 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
     correct = findings.programs.correct_by_place
     slower = sum((following.variant.id, problem) in correct for problem in row.planned) - held
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
-    slower_words = f"{_SLOWER} at {slower}" if slower else f"not shown {worse}"
+    judged = all(winner.judged for winner in planned_winners(ranking, row))
+    slower_words = f"{_SLOWER} at {slower}" if slower and judged else f"not shown {worse}"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
     of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""

@@ -69,7 +69,7 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
     total = len(row.planned)
     winners = planned_winners(ranking, row)
     problems = counted(total, "problem")
-    if not all(winner.judged for winner in winners):
+    if any(winner.by_intervals for winner in winners):
         first = len(ranking.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
     wins, same_count, not_told_apart = standing_of(row.variant, winners)

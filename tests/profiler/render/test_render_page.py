@@ -27,6 +27,7 @@ from profiler.render import embed
 from profiler.render.html import moment
 from profiler.render.page import render_page
 from profiler.render.tables import heats
+from profiler.render.words.cards import cards
 from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.render.words.verdicts import details
 
@@ -342,9 +343,12 @@ def test_page_of_nothing_measured():
 @pytest.mark.usefixtures("undrawn")
 def test_page_with_few_blocks_has_no_interval():
     report = make_report(variant_count=4, problem_list=problems()[:2], blocks=1)
-    page = render_page(find(with_metrics(report, "duration_ns")))
+    found = find(with_metrics(report, "duration_ns"))
+    page = render_page(found)
     assert "1 block; a verdict needs 6 or more" in page
     assert f"? {Verdict.UNCLEAR.word}" in page
+    assert all(len(winner.candidates) == 4 for winner in found.ranking.deciding_winners.values())
+    assert ", not shown slower" in cards(found)[0].detail, "one block shows nothing"
 
 
 @pytest.mark.usefixtures("undrawn")
