@@ -79,10 +79,13 @@ def test_one_process_makes_all_sessions_of_a_timer(profiler):
         collectors=["timer", "torch_kernels"],
         blocks=6,
         final_blocks=6,
-        metrics=["duration_ns"],
+        metrics=["duration_ns", "registers"],
     )
     done = profiler.measure(spec, "--json", "-")
     assert done.code == 4, done.err
+    assert [cell["missing_metrics"] for cell in done.json["cells"] if cell["metrics"]] == [
+        ["registers"]
+    ] * 2, "what no timer counts"
     (run,) = profiler.runs()
     journals = {
         folder.name: list(map(json.loads, (folder / "journal.jsonl").read_text().splitlines()))

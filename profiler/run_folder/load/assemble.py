@@ -255,9 +255,12 @@ def _details_of_correct(
 
 
 def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:
-    """Metrics of the spec that no session measures: derived ones, or facts of the build."""
-    names = (name for name in loaded.experiment.collect.measured_metrics if name in CATALOGUE)
-    return tuple(name for name in names if CATALOGUE[name].source != "ncu")
+    """Metrics of the spec that no session measures: derived ones, facts of the build, and counters
+    where nothing counts."""
+    collect = loaded.experiment.collect
+    names = (name for name in collect.measured_metrics if name in CATALOGUE)
+    counted = ("ncu",) if collect.reads_counters else ()
+    return tuple(name for name in names if CATALOGUE[name].source not in counted)
 
 
 def _metrics_of_source(source: str, names: Sequence[str]) -> tuple[str, ...]:
