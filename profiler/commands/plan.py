@@ -65,9 +65,7 @@ def show_plan(request: PlanRequest) -> ExitCode:
     write_json_target(document, request.json_target)
     if request.json_target != "-":
         command = first_command(earlier.plan, loaded.experiment)
-        _print_plan(
-            with_sessions, earlier, run_cost, command, request.color, is_known=is_known
-        )
+        _print_plan(with_sessions, earlier, run_cost, command, request.color, is_known=is_known)
     return ExitCode.COMPLETE
 
 

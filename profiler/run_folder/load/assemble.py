@@ -255,8 +255,7 @@ def _details_of_correct(
 
 
 def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:
-    """Metrics of the spec that no session measures: derived ones, facts of the build, and counters
-    where nothing counts."""
+    """Metrics of the spec that no session measures: derived, of the build, counters of a timer."""
     collect = loaded.experiment.collect
     names = (name for name in collect.measured_metrics if name in CATALOGUE)
     counted = ("ncu",) if collect.reads_counters else ()
