@@ -18,13 +18,14 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline import (
     GROUP_COLUMNS,
     MOST_NUMBERED,
+    NONE,
+    Integers,
+    Tree,
     group_times,
     idle_gaps,
     merge_numbered,
     numbered_prefixes,
 )
-from profiler.analyse.trees import NONE as _NONE
-from profiler.analyse.trees import Integers, Tree
 from profiler.parse.nsys_attribution import NOWHERE, window_of
 from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
@@ -171,18 +172,18 @@ def _names_without_numbers(ranges: pd.DataFrame) -> list[str]:
 def _children(ranges: pd.DataFrame, stacks: pd.DataFrame, rows: Integers) -> Integers:
     """Rows of the ranges right inside any of the ranges `rows`."""
     parents = _parent_ranges(ranges, stacks)
-    return np.flatnonzero(np.isin(parents, rows) & (parents != _NONE))
+    return np.flatnonzero(np.isin(parents, rows) & (parents != NONE))
 
 
 def _outermost(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
-    has_stack = ranges["stack"].to_numpy() != _NONE
-    return np.flatnonzero((_parent_ranges(ranges, stacks) == _NONE) & has_stack)
+    has_stack = ranges["stack"].to_numpy() != NONE
+    return np.flatnonzero((_parent_ranges(ranges, stacks) == NONE) & has_stack)
 
 
 def _parent_ranges(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
     """Row of the innermost range around each range; -1: none."""
-    parents = np.append(stacks["parent"].to_numpy(), _NONE)
-    inner: Integers = np.append(stacks["range"].to_numpy(), _NONE)
+    parents = np.append(stacks["parent"].to_numpy(), NONE)
+    inner: Integers = np.append(stacks["range"].to_numpy(), NONE)
     enclosing: Integers = inner[parents[ranges["stack"].to_numpy()]]
     return enclosing
 
@@ -221,7 +222,7 @@ def _phases(
 ) -> tuple[tuple[str, ...], Integers]:
     """Names of the phases by their first start, and the phase that each range is; -1: none."""
     names = ranges["name"].astype(object).tolist()
-    phase_of_range = np.full(len(ranges), _NONE)
+    phase_of_range = np.full(len(ranges), NONE)
     numbers: dict[str, int] = {}
     for row in _children(ranges, stacks, units.rows):
         name = names[row] if isinstance(names[row], str) and names[row] else NAMELESS
@@ -235,22 +236,22 @@ def _units_and_phases_of_stacks(
     """Number of the unit and of the phase that each stack lies in; -1: none."""
     parents, rows = stacks["parent"].to_numpy(), stacks["range"].to_numpy()
     own_unit = _unit_numbers(rows, units)
-    unit, phase = np.full(len(stacks), _NONE), np.full(len(stacks), _NONE)
+    unit, phase = np.full(len(stacks), NONE), np.full(len(stacks), NONE)
     for level in Tree(parents, stacks["depth"].to_numpy()).levels:
-        outer_unit = np.append(unit, _NONE)[parents[level]]
-        outer_phase = np.append(phase, _NONE)[parents[level]]
-        unit[level] = np.where(own_unit[level] != _NONE, own_unit[level], outer_unit)
-        own_phase = np.where(outer_unit == _NONE, _NONE, phase_of_range[rows[level]])
-        phase[level] = np.where(outer_phase != _NONE, outer_phase, own_phase)
+        outer_unit = np.append(unit, NONE)[parents[level]]
+        outer_phase = np.append(phase, NONE)[parents[level]]
+        unit[level] = np.where(own_unit[level] != NONE, own_unit[level], outer_unit)
+        own_phase = np.where(outer_unit == NONE, NONE, phase_of_range[rows[level]])
+        phase[level] = np.where(outer_phase != NONE, outer_phase, own_phase)
     return unit, phase
 
 
 def _unit_numbers(rows: Integers, units: Units) -> Integers:
     """Number of the unit that each range is, from 0; -1: none."""
     if not len(units.rows):
-        return np.full(len(rows), _NONE)
+        return np.full(len(rows), NONE)
     position = np.minimum(np.searchsorted(units.rows, rows), len(units.rows) - 1)
-    return np.where(units.rows[position] == rows, position, _NONE)
+    return np.where(units.rows[position] == rows, position, NONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,10 +276,10 @@ class PhasedTimeline:
         operations, ranges, rows = self.timeline.operations, self.ranges, self.units.rows
         number, size = np.arange(len(rows)), len(self.phases) + 1  # the last: outside of all phases
         unit, phase = self.operation_unit, self.operation_phase
-        place = unit * size + np.where(phase == _NONE, size - 1, phase)
-        parts = group_times(operations, np.where(unit == _NONE, _NONE, place), len(rows) * size)
+        place = unit * size + np.where(phase == NONE, size - 1, phase)
+        parts = group_times(operations, np.where(unit == NONE, NONE, place), len(rows) * size)
         duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
-        inner = np.flatnonzero(self.phase_of_range != _NONE)
+        inner = np.flatnonzero(self.phase_of_range != NONE)
         parent_units = _unit_numbers(
             _parent_ranges(ranges, self.timeline.stacks)[inner], self.units
         )
@@ -306,7 +307,7 @@ class PhasedTimeline:
         """
         operations, unit = self.timeline.operations, self.operation_unit
         begins = self.ranges["start_ns"].to_numpy()[self.units.rows].astype(np.float64)
-        inside = unit != _NONE
+        inside = unit != NONE
         of_unit = operations[inside].groupby(unit[inside])
         every = range(len(begins))
         ends = of_unit["end_ns"].max().reindex(every).to_numpy(dtype=np.float64)
@@ -333,7 +334,7 @@ class PhasedTimeline:
         It holds the waits of the device between launches. NaN where nothing repeats.
         """
         operations, launches = self.timeline.operations, self.timeline.launches
-        inside = self.operation_unit != _NONE
+        inside = self.operation_unit != NONE
         ends = operations.loc[inside, "end_ns"].groupby(self.operation_unit[inside]).max()
         if launches < 1 or len(ends) < 2:
             return float("nan")
@@ -366,9 +367,9 @@ def find_phases(timeline: CellTimeline) -> PhasedTimeline:
         units=units,
         phases=phases,
         ranges=named_ranges,
-        operation_phase=np.append(phase, _NONE)[stack],
-        operation_unit=np.append(unit, _NONE)[stack],
-        range_phase=np.append(phase, _NONE)[ranges["stack"].to_numpy()],
+        operation_phase=np.append(phase, NONE)[stack],
+        operation_unit=np.append(unit, NONE)[stack],
+        range_phase=np.append(phase, NONE)[ranges["stack"].to_numpy()],
         phase_of_range=phase_of_range,
     )
 

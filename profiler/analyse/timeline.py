@@ -15,13 +15,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-
-from profiler.analyse.trees import NONE as _NONE
-from profiler.analyse.trees import Integers, Tree
 
 TREE_COLUMNS = (
     "parent",
@@ -315,7 +314,7 @@ def _paths_of_stacks(
 ) -> tuple[Integers, pd.DataFrame]:
     """Path of names of each stack, and the paths: parent, label, depth, first range."""
     label_count = int(label_of_range.max()) + 1 if len(label_of_range) else 1
-    path_of_stack = np.full(len(tree), _NONE)
+    path_of_stack = np.full(len(tree), NONE)
     no_integers = np.empty(0, np.int64)
     parts: list[tuple[Integers, Integers, Integers]] = [(no_integers, no_integers, no_integers)]
     count = 0
@@ -353,7 +352,7 @@ def _rows_in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
     for row in np.argsort(first, kind="stable").tolist():
         children.setdefault(parents[row], []).append(row)
     order: list[int] = []
-    waiting = children.get(_NONE, [])[::-1]
+    waiting = children.get(NONE, [])[::-1]
     while waiting:
         row = waiting.pop()
         order.append(row)
@@ -372,7 +371,7 @@ def _totals(
     operations: pd.DataFrame, rows: Integers, key: Integers, size: int
 ) -> dict[str, Integers]:
     """Number and GPU time of the operations at each key below `size`; the key -1 is left out."""
-    rows, key = rows[key != _NONE], key[key != _NONE]
+    rows, key = rows[key != NONE], key[key != NONE]
     start, end = _times(operations)
     return {
         "operations": _sum(key, np.ones(len(key), np.int64), size),
@@ -405,14 +404,14 @@ def _busy_inside(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integ
     node to the parent of that.
     """
     start, end = _times(operations)
-    rows = np.flatnonzero((nodes != _NONE) & (end > start))
+    rows = np.flatnonzero((nodes != NONE) & (end > start))
     rows = rows[np.lexsort((start[rows], _devices(operations)[rows]))]
     time, inside = (end - start)[rows], nodes[rows]
     begins_beside = _added_busy_time(operations, rows, np.zeros_like(rows)) < time
     alone = ~(begins_beside | np.append(begins_beside, False)[1:])
     busy = tree.with_descendants(_sum(inside[alone], time[alone], len(tree)), np.add)
     rows, inside = rows[~alone], inside[~alone]
-    parents, depths = np.append(tree.parents, _NONE), np.append(tree.depths, 0)
+    parents, depths = np.append(tree.parents, NONE), np.append(tree.depths, 0)
     for depth in range(int(depths[inside].max(initial=0)), 0, -1):
         here = np.flatnonzero(depths[inside] == depth)
         busy += _sum(
@@ -426,7 +425,7 @@ def _extents(
     operations: pd.DataFrame, rows: Integers, keys: Integers, size: int
 ) -> tuple[Integers, Integers]:
     """First start and last end of the operations of `rows` at each key; last < first: none."""
-    rows = rows[keys[rows] != _NONE]
+    rows = rows[keys[rows] != NONE]
     first, last = np.full(size, _LATEST), np.full(size, -_LATEST)
     start, end = _times(operations)
     np.minimum.at(first, keys[rows], start[rows])
@@ -495,9 +494,58 @@ def _parents(stacks: pd.DataFrame) -> Integers:
 
 def _values_at(values: Integers, rows: Integers) -> Integers:
     """Values at the rows; -1 where a row is -1."""
-    return np.append(values, _NONE)[rows]
+    return np.append(values, NONE)[rows]
 
 
 def _sum(index: Integers, values: Integers | pd.Series, size: int) -> Integers:
     """Sum of the values at each index; exact up to 2^53 ns, which are 104 days."""
     return np.bincount(index, weights=np.asarray(values), minlength=size).astype(np.int64)
+
+
+# ---- trees of ranges -----------------------------------------------------------------------------
+
+
+NONE = -1
+"""No node: the parent of the nodes at the top."""
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Nodes as numbers, parents before their children.
+
+    No method makes a pair for each node and ancestor: ranges can be nested by the thousand.
+    """
+
+    parents: Integers
+    depths: Integers
+    """From 1."""
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @cached_property
+    def levels(self) -> tuple[Integers, ...]:
+        """Nodes of each depth, in their order."""
+        order = np.argsort(self.depths, kind="stable")
+        deepest = int(self.depths.max(initial=0))
+        starts = np.searchsorted(self.depths[order], np.arange(2, deepest + 1))
+        return tuple(np.split(order, starts)) if deepest else ()
+
+    def with_descendants(self, values: Integers, combine: np.ufunc) -> Integers:
+        """Value of each node combined with those of all its descendants."""
+        result = values.copy()
+        for level in self.levels[:0:-1]:
+            combine.at(result, self.parents[level], result[level])
+        return result
+
+    def common_ancestors(self, first: Integers, second: Integers) -> Integers:
+        """Lowest common ancestor of both nodes of each pair; -1 where there is none."""
+        parents, depths = np.append(self.parents, NONE), np.append(self.depths, 0)
+        first, second = first.copy(), second.copy()
+        while (apart := np.flatnonzero(first != second)).size:
+            ones, others = first[apart], second[apart]
+            first[apart] = np.where(depths[ones] >= depths[others], parents[ones], ones)
+            second[apart] = np.where(depths[others] >= depths[ones], parents[others], others)
+        return first

@@ -171,8 +171,7 @@ def _show_launches(
 
 def _other_page(imported: Imported) -> ImportedPage:
     """Page content of files without launches of ncu."""
-    from profiler.render.imported import tunings_page
-    from profiler.render.imported_timelines import timeline_section, timelines_page
+    from profiler.render.imported import timeline_section, timelines_page, tunings_page
 
     match imported:
         case ImportedTimelines():

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.batches import BATCH, BatchShare
+from profiler.cluster.coordinator import BATCH, BatchShare
 from profiler.cluster.giving import Piece
 from profiler.cluster.parcels import packed_run
 from profiler.errors import EnvironmentUnusable, ProfilerError
@@ -105,7 +105,7 @@ def incumbent_of(batch: Piece) -> str | None:
 
 @pytest.fixture
 def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
-    module = "profiler.cluster.batches"
+    module = "profiler.cluster.coordinator"
     monkeypatch.setattr(f"{module}.plan_part", lambda *_: SimpleNamespace(cells=()))
     monkeypatch.setattr(
         f"{module}.worker_of",

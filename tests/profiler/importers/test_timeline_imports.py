@@ -16,8 +16,12 @@ from profiler.commands.output import dump
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.importers.registry import read_files
 from profiler.importers.timelines import timelines_to_draw
-from profiler.render.imported import imported_text, render_imported
-from profiler.render.imported_timelines import timeline_section, timelines_page
+from profiler.render.imported import (
+    imported_text,
+    render_imported,
+    timeline_section,
+    timelines_page,
+)
 
 RECORDING = Path(__file__).parents[2] / "recordings/nsys-2025.3/three_iterations.sqlite"
 CSV = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"

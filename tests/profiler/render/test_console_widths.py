@@ -28,9 +28,8 @@ from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.lists import plan_table
 from profiler.render.console.terminal import TextTable
-from profiler.render.imported import imported_text, tunings_page
+from profiler.render.imported import imported_text, timeline_section, timelines_page, tunings_page
 from profiler.render.imported_launches import group_launches, launches_page
-from profiler.render.imported_timelines import timeline_section, timelines_page
 from profiler.render.runs.page import comparison_tables
 from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
