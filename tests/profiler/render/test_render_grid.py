@@ -1,4 +1,4 @@
-"""The page of grids: axes, ratios both ways, outcomes, magnitudes, slices and extremes."""
+"""The page of grids: axes, ratios both ways, outcomes, magnitudes and slices."""
 
 from __future__ import annotations
 
