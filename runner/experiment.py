@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from numbers import Integral, Real
 from types import ModuleType
@@ -515,14 +514,12 @@ def name_of_value(value: Any) -> str | None:
     """Text for a parameter's value in an experiment file; None where the value itself may stand.
 
     `64x128` of a tuple, `float16` of a dtype of torch, the name of a function, a class or a member
-    of an enumeration. None also of what has no name.
+    of an enumeration, also one of C++ such as `SDPBackend`. None also of what has no name.
     """
     if value is None or isinstance(value, str | bool | int | float | Integral | Real):
         return None
     if isinstance(value, list | tuple):
         return "x".join(str(part) for part in value) or None
-    if isinstance(value, Enum):
-        return value.name
     text = str(value)
     return text.removeprefix("torch.") if text.startswith("torch.") else _own_name(value)
 
@@ -535,8 +532,11 @@ def _are_same(value: Any, other_value: Any) -> bool:
 
 
 def _own_name(value: Any) -> str | None:
-    name = getattr(value, "__name__", None)
-    return name if isinstance(name, str) and name.isidentifier() else None
+    own_name = getattr(value, "__name__", None)
+    if isinstance(own_name, str) and own_name.isidentifier():
+        return own_name
+    member_name = getattr(value, "name", None)
+    return member_name if isinstance(member_name, str) and member_name else None
 
 
 def _plain_values(parameters: Parameters, where: str) -> dict[str, Any]:
