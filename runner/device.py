@@ -46,6 +46,10 @@ class Device(ABC):
         """Free memory that nothing refers to any more."""
         gc.collect()
 
+    def begin_problem(self) -> None:
+        """Let go of what launches of the problem before have left."""
+        gc.collect()
+
     def free_share(self) -> float:
         """Share of the device's memory that is free."""
         return 1.0
@@ -183,6 +187,15 @@ class CudaDevice(Device):
     def delay(self, seconds: float) -> None:
         """Keep the current stream busy; launches are queued behind it."""
         torch.cuda._sleep(int(seconds * _CYCLES_PER_S))  # type: ignore[no-untyped-call]  # torch's own
+
+    def begin_problem(self) -> None:
+        """Let go of launches, and of cuBLAS's workspaces: one may lie in a graph's memory.
+
+        Graphs that are captured later would use it, and it is gone once torch.compile, whose graphs
+        clear the workspaces too, has captured one.
+        """
+        super().begin_problem()
+        torch._C._cuda_clearCublasWorkspaces()
 
     def free_share(self) -> float:
         """Free memory, with the allocator's free blocks, as a share of all memory."""

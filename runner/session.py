@@ -196,6 +196,7 @@ class Session:
             return
         self._phases.set_up_s = 0.0
         self._checks.begin_problem()
+        self._device.begin_problem()
         try:
             inputs, expected = self._set_up(cells)
         except PhaseFailedError:

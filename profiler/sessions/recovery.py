@@ -107,7 +107,7 @@ class Recovery:
         self._raise_unrecoverable_fault(folder, result, records, measured, finished - measured)
         progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
         self.measured |= measured
-        self.failures = _failed(records) | self.failures
+        self.failures = self._lasting(_failed(records), records) | self.failures
         blamed = self._blame(folder, result)
         self.failures = blamed | self.failures
         if result.cause is EndCause.FINISHED:
@@ -122,6 +122,32 @@ class Recovery:
             if visit not in self.measured and visit.cell not in self.failures
         )
         return blamed
+
+    def _lasting(
+        self, failures: Mapping[str, Failure], records: Sequence[Record]
+    ) -> dict[str, Failure]:
+        """Failures without a first illegal address in a cell whose check had found it right.
+
+        Another cell may have freed memory that it uses, such as the workspace of cuBLAS that CUDA
+        graphs of a process share.
+        """
+        right_cells = {
+            record["cell"]
+            for record in records
+            if (record.get("event"), record.get("phase")) == (protocol.FINISHED, protocol.CHECK)
+        }
+        return {
+            cell: failure
+            for cell, failure in failures.items()
+            if failure.outcome is not Outcome.ILLEGAL_ADDRESS
+            or cell not in right_cells
+            or not self._is_first_strike(cell)
+        }
+
+    def _is_first_strike(self, cell: str) -> bool:
+        """Count a failure that may be another's fault; a second one is no coincidence."""
+        self.strikes[cell] += 1
+        return self.strikes[cell] < 2
 
     def _raise_unrecoverable_fault(
         self,
@@ -150,11 +176,9 @@ class Recovery:
         failing = result.failing_cell
         if failing is None or result.cause is EndCause.FINISHED or failing.cell in self.failures:
             return {}
-        if result.cause is EndCause.DIED and may_be_innocent(result, self.collector):
-            # A second failure of the same cell is no coincidence.
-            self.strikes[failing.cell] += 1
-            if self.strikes[failing.cell] < 2:
-                return {}
+        is_doubtful = result.cause is EndCause.DIED and may_be_innocent(result, self.collector)
+        if is_doubtful and self._is_first_strike(failing.cell):
+            return {}
         outcome, cause = fault_of_end(self.collector, folder, result)
         where = f"in {failing.phase}"
         if failing.block is not None:

@@ -172,3 +172,47 @@ def test_a_baseline_in_tf32_by_the_default_of_torch_is_right(tmp_path):
     run = profiler.load("layers", reports=tmp_path / "reports")
     assert outcomes(run, "eager") == outcomes(run, "exact") == {"measured"}
     assert outcomes(run, "scaled") == {"wrong_result"}
+
+
+GRAPHS = """
+import torch
+
+import profiler
+
+nets = profiler.Experiment("nets", problems={"rows": [8, 64]})
+
+
+@nets.inputs
+def inputs(rows):
+    return torch.randn(rows, 1024), [torch.randn(1024, 1024) / 32 for _ in range(4)]
+
+
+@nets.variant(baseline=True)
+def eager(x, weights):
+    for weight in weights:
+        x = torch.relu(x @ weight)
+    return x
+
+
+@nets.variant(setup=True)
+def graph(x, weights):
+    eager(x, weights)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = eager(x, weights)
+    return lambda: (graph.replay(), result)[1]
+
+
+@nets.variant(setup=True)
+def reduce_overhead(x, weights):
+    compiled = torch.compile(eager, mode="reduce-overhead")
+    return lambda: compiled(x, weights)
+"""
+
+
+def test_a_cuda_graph_uses_no_memory_of_one_that_is_gone(tmp_path):
+    """Of cuBLAS: torch.compile gives back what it keeps of the graph of the first problem."""
+    (tmp_path / "nets.py").write_text(GRAPHS)
+    run_profiler("run", "nets.py", "--live", "--timer", "--no-explain", cwd=tmp_path)
+    run = profiler.load("nets", reports=tmp_path / "reports")
+    assert outcomes(run, "graph") == outcomes(run, "reduce_overhead") == {"measured"}

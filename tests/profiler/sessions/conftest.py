@@ -45,12 +45,14 @@ for visit in job["visits"]:
             say("failed", cell=cell, phase="check", block=None, outcome="wrong_result", cause="off")
             failed.add(cell)
             continue
+        if "right" in cell:
+            say("finished", cell=cell, phase="check", block=None)
     say("started", cell=cell, phase="measure", block=block)
     if "hang" in cell or "fault" in cell:
         time.sleep(600)
     if "segv" in cell and block == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
-    if "illegal" in cell:
+    if "illegal" in cell or ("beside" in cell and len(seen) > 1 and block == 0):
         say("failed", cell=cell, phase="measure", block=block, outcome="illegal_address", cause="x")
         sys.exit(75)
     if "pause" in cell:

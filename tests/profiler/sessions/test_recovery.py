@@ -117,6 +117,14 @@ def test_many_failures_each_cost_one_cell(recover, ncu, monkeypatch):
     assert {visit for visit in visits if visit.cell.startswith("ok")} <= recovered.measured
 
 
+def test_an_illegal_address_after_a_right_check_counts_only_the_second_time(recover, timer):
+    visits = blocks("a..p", "right beside..p", "right illegal..p")
+    recovered, asked = recover(timer, visits)
+    assert outcomes(recovered) == {"right illegal..p": Outcome.ILLEGAL_ADDRESS}
+    assert {visit for visit in visits if "illegal" not in visit.cell} == recovered.measured
+    assert len(asked) == 4
+
+
 def test_timer_recovers_by_the_journal(recover, timer):
     visits = blocks("a..p", "segv..p")
     recovered, _ = recover(timer, visits)
