@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -51,12 +52,13 @@ from profiler.render.tables.grids import (
     short_ratio_datum,
 )
 from profiler.render.tables.heats import RatioScale, scale_of
-from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
+from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column, verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.names import shorten
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.verdicts import counts, word_of
 
+MOST_EXTREME = 10
 MOST_DRAWN = 16
 """Grids of which slices and scatters are drawn: more would cost a minute and a megabyte."""
 MOST_CELLS_EVERY_METRIC = 1200
@@ -70,7 +72,7 @@ ERRORS = ("max_abs_error", "max_rel_error")
 
 
 def grid_view(findings: Findings) -> View:
-    """Ratios, magnitudes and slices of every grid of the page."""
+    """Ratios, magnitudes, slices and extremes of every grid of the page."""
     pairs = grid_pairs_of(findings)
     kernels = kernel_lists(findings)
     report, grids = findings.report, pairs.grids
@@ -102,6 +104,7 @@ def grid_view(findings: Findings) -> View:
         "left_out_drawn": max(0, len(grids) - MOST_DRAWN),
         "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
         "overview": overview(findings),
+        "extremes": extremes(findings),
         "grid_kernels": {
             grid.name: lists
             for grid in grids
@@ -149,7 +152,7 @@ def _quantities(
     return (*first, *(median(name) for name in (*OTHERS, *ERRORS) if name in measured))
 
 
-# ---- answer, overview ----------------------------------------------------------------------------
+# ---- answer, overview, extremes ------------------------------------------------------------------
 
 
 def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
@@ -234,6 +237,52 @@ def _end(cells: Sequence[GridCell], place: int) -> Datum:
     cell = ranked[place]
     text = f"{short_ratio(cell.verdict.ratio)} ({cell.grid.short_place(cell.row, cell.column)})"
     return Datum(text, numbers.raw(cell.verdict.ratio), word_of(cell.verdict))
+
+
+def extremes(findings: Findings) -> tuple[SmallTable, ...]:
+    """The cells with the lowest and the highest ratios to the baseline."""
+    ranked = with_ratio(grid_pairs_of(findings).with_baseline())
+    most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
+    last = ranked[::-1][:most] if len(ranked) > 1 else []
+    columns: tuple[Column[GridCell], ...] = (
+        text_column("grid", lambda cell: cell.grid.name),
+        text_column("cell", lambda cell: cell.grid.place(cell.row, cell.column)),
+        Column("ratio of times", lambda cell: short_ratio_datum(cell.verdict.ratio)),
+        Column("95\u202f% interval", _interval),
+        Column("verdict", _verdict, is_text=True),
+        Column("bytes saved", _bytes_saved),
+    )
+    return tuple(
+        SmallTable.of(
+            f"{name} {len(cells)} ratios of times",
+            "pair",
+            columns,
+            cells,
+            partial(_extreme, findings.programs),
+        )
+        for name, cells in (("Lowest", ranked[:most]), ("Highest", last))
+        if cells
+    )
+
+
+def _interval(cell: GridCell) -> Datum:
+    return Datum(numbers.interval(cell.verdict.low, cell.verdict.high) or numbers.MISSING)
+
+
+def _verdict(cell: GridCell) -> Datum:
+    return replace(verdict_datum(cell.verdict), text=word_of(cell.verdict), raw=None)
+
+
+def _bytes_saved(cell: GridCell) -> Datum:
+    return Datum.number(cell.saved, short_ratio, "DRAM bytes were not collected")
+
+
+def _extreme(programs: Programs, cell: GridCell) -> Row:
+    over, under = (
+        None if compared is None else programs.cell_numbers[compared.id]
+        for compared in (cell.over, cell.under)
+    )
+    return Row(cell.pair.name, mark=programs.marks[cell.pair.over.id], cell=over, beside=under)
 
 
 # ---- figures -------------------------------------------------------------------------------------

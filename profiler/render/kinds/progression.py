@@ -19,14 +19,18 @@ from profiler.findings.kinds.steps import Effect, Rung, StepEffect
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
-from profiler.metrics.queries import Label
+from profiler.metrics.queries import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import styles
 from profiler.render.figures.axes import (
     Axes,
     Handle,
     Scale,
+    Ticks,
+    decade_ticks,
     legend,
+    linear_ticks,
+    panel_axes,
     places,
     places_of_ticks,
     points_of,
@@ -35,10 +39,15 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.charts import Chart, make_chart, mark_of
 from profiler.render.figures.drawing import (
+    POINTS,
+    ROOM,
     WIDTH_IN,
     Drawing,
     Mark,
     ends_of,
+    fitted,
+    scaled_label,
+    spans_decades,
     text_width_in,
     widest_in,
 )
@@ -52,12 +61,24 @@ from profiler.render.tables.rows import (
     counts_datum,
     move_datum,
     verdict_datum,
+    with_unit,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 from profiler.render.words.signs import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import ratio_and_symbol, word_of
 
+MULTIPLES: tuple[tuple[str, ...], ...] = (
+    ("duration_ns",),
+    ("cycles",),
+    ("instructions",),
+    ("bank_conflicts",),
+    ("registers",),
+    ("l2_hit_pct",),
+    ("tensor_pipe_pct",),
+    ("dram_read_bytes", "dram_write_bytes"),
+)
+"""Metrics that a ladder shows side by side, where they were collected; several are added up."""
 _NUMBERED = re.compile(r"(\d+): ")
 """Names of versions that begin with their number."""
 _MOST_COUNTERS = 5
@@ -66,7 +87,7 @@ _MOST_STALLS = 2
 
 
 def progression_view(findings: Findings) -> View:
-    """Times of the reference, the ladder and the ledger."""
+    """Times of the reference, the ladder, small multiples and the ledger."""
     ladder = findings.ladder
     problem = findings.ranking.largest_problem
     ratios, steps = _ratios(findings, ladder), _ladder(findings, ladder)
@@ -76,6 +97,7 @@ def progression_view(findings: Findings) -> View:
         "first": ratios or steps,
         "ratios": ratios,
         "ladder": steps,
+        "multiples": None if problem is None else _multiples(findings, ladder, problem),
         "ledger": ledger(findings, ladder),
         "noted": any(rung.variant.remark for rung in ladder),
         "ledger_problem": problem,
@@ -88,6 +110,12 @@ def rung_name(rung: Rung) -> str:
     """Number and note, or number and name, as figures and tables call a version."""
     name = rung.variant.label
     return name if _NUMBERED.match(name) else f"{rung.number}\u2002{name}"
+
+
+def rung_number(rung: Rung) -> str:
+    """Number of a version: that in its name, or its place."""
+    numbered = _NUMBERED.match(rung.variant.label)
+    return numbered.group(1) if numbered else str(rung.number)
 
 
 def _ratios(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
@@ -200,6 +228,77 @@ def _ratio(value: float, title: str = "") -> Datum:
     return Datum.times(value, "nothing to compare with", title)
 
 
+StepPanel = tuple[Label, ...]
+"""One of the small multiples: the metrics whose sum it shows."""
+
+
+def panel_name(panel: StepPanel) -> str:
+    """Names of the metrics."""
+    return " + ".join(metric.label for metric in panel)
+
+
+def panels_of(numbers: CellNumbers) -> tuple[StepPanel, ...]:
+    """The primary metric and the small multiples of which all metrics were collected."""
+    present = {metric.name for metric in numbers.metrics}
+    metric_groups = dict.fromkeys([(numbers.primary.name,), *MULTIPLES])
+    return tuple(labels(names) for names in metric_groups if present.issuperset(names))
+
+
+def _multiples(findings: Findings, ladder: Sequence[Rung], problem: Problem) -> Chart | None:
+    marks = multiples_marks(findings, ladder, problem, panels_of(findings.numbers))
+    if not marks:
+        return None
+    reading = "Versions by their number, in the same order in every panel."
+    figure = multiples(
+        [(panel_name(panel), panel[0].unit, of_panel) for panel, of_panel in marks.items()]
+    )
+    title = f"Counters at {problem.name}"
+    columns = [_median_column(findings.numbers, problem, panel) for panel in marks]
+    rows = _version_table(findings.programs, title, columns, ladder)
+    return make_chart("multiples", title, reading, figure, table=rows)
+
+
+def multiples_marks(
+    findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[StepPanel]
+) -> dict[StepPanel, list[Mark]]:
+    """Marks for `multiples`; a panel that no version has is left out."""
+    marks = {
+        panel: [
+            mark_of(
+                findings.ranking,
+                rung.variant,
+                _value(findings.numbers, rung, problem, panel),
+                name=rung_number(rung),
+                place=place,
+            )
+            for place, rung in enumerate(ladder)
+        ]
+        for panel in panels
+    }
+    return {
+        panel: of_panel
+        for panel, of_panel in marks.items()
+        if any(math.isfinite(mark.value) for mark in of_panel)
+    }
+
+
+def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> float:
+    """Sum of the metrics; NaN where one is missing."""
+    return sum(numbers.correct_at(rung.variant, problem, metric.name).median for metric in panel)
+
+
+def _median_column(cell_numbers: CellNumbers, problem: Problem, panel: StepPanel) -> Column[Rung]:
+    name, unit = panel_name(panel), panel[0].unit
+    head = name if numbers.says_unit(unit) else with_unit(panel[0], unit)
+    return Column(head, lambda rung: _median(cell_numbers, rung, problem, panel))
+
+
+def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> Datum:
+    value = _value(numbers, rung, problem, panel)
+    cell = numbers.programs.at(rung.variant, problem)
+    return Datum.quantity(value, panel[0].unit, why_missing(numbers, cell, panel[0].name))
+
+
 def ledger(findings: Findings, ladder: Sequence[Rung]) -> dict[str, Any] | None:
     """Columns of the ledger and a line for each version; None without a correct result.
 
@@ -233,8 +332,9 @@ def _version(rung: Rung) -> str:
 
 def _ledger_columns(numbers: CellNumbers, problem: Problem) -> list[Column[Rung]]:
     place, primary = numbers.programs.problem_numbers[problem.id], numbers.primary
+    time = (primary,)
     return [
-        Column(primary.label, lambda rung: _median(numbers, rung, problem), primary.hint),
+        Column(primary.label, lambda rung: _median(numbers, rung, problem, time), primary.hint),
         Column("step", lambda rung: _step(rung.step)),
         Column("step verdict", lambda rung: _verdicts(rung.step), is_text=True),
         Column("step there", lambda rung: _step_there(rung.step, place)),
@@ -242,13 +342,6 @@ def _ledger_columns(numbers: CellNumbers, problem: Problem) -> list[Column[Rung]
         Column("cumulative verdict", lambda rung: _verdicts(rung.cumulative), is_text=True),
         Column("÷ reference", _mean_ratio),
     ]
-
-
-def _median(numbers: CellNumbers, rung: Rung, problem: Problem) -> Datum:
-    """The primary metric of a version at a problem."""
-    cell, primary = numbers.programs.at(rung.variant, problem), numbers.primary
-    value = numbers.correct_at(rung.variant, problem, primary.name).median
-    return Datum.quantity(value, primary.unit, why_missing(numbers, cell, primary.name))
 
 
 def _step(step: StepEffect | None) -> Datum:
@@ -312,9 +405,11 @@ _LEFT, _RIGHT = 0.09, 0.99
 _HEAD_IN = 0.45
 _TURN_DEGREES = 40
 _LONGEST = 40
+_MOST_TICKS = 8
+"""Numbers that a small panel has room for."""
 _ABOVE = 5.0
 """From a mark up to its text, in points."""
-_MEAN_DOT, _TREAD_DOT = styles.circle(3.32), styles.circle(2.92)
+_MEAN_DOT, _TREAD_DOT, _PANEL_DOT = styles.circle(3.32), styles.circle(2.92), styles.circle(2.35)
 _MEAN = styles.line(styles.INK, 1.8)
 _PROBLEM = styles.line(styles.OTHER, 0.9)
 _REFERENCE = styles.dashed(styles.BASELINE, 1.4)
@@ -384,6 +479,39 @@ def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
     values = places_of_ticks(upwards, LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
     axes.grid_upwards(upwards, times_ticks(values), label)
     return upwards
+
+
+def multiples(panels: Sequence[tuple[str, str, Sequence[Mark]]]) -> Drawing:
+    """Figure with a panel for each metric (label, unit, marks) over the same versions.
+
+    The place of a mark is that of its version, its name what the axis has there.
+    """
+    drawing, grid = panel_axes(len(panels))
+    names = [mark.name for mark in panels[0][2]]
+    every = math.ceil(len(names) / _MOST_TICKS)
+    tick_texts = ["" if place % every else name for place, name in enumerate(names)]
+    for axes, (label, unit, marks) in zip(grid, panels, strict=True):
+        across = axes.across((-0.5, len(names) - 0.5))
+        axes.grid_across(across, Ticks(range(len(names)), tick_texts))
+        present = [mark for mark in marks if math.isfinite(mark.value)]
+        divisor, title = scaled_label(label, unit, max(mark.value for mark in present))
+        _draw_panel(axes, across, title, [mark.divided_by(divisor) for mark in present])
+    return drawing
+
+
+def _draw_panel(axes: Axes, across: Scale, title: str, marks: Sequence[Mark]) -> None:
+    values = [mark.value for mark in marks]
+    if spans_decades(values):
+        upwards = axes.upwards((min(values) / ROOM, max(values) * ROOM), logarithmic=True)
+        axes.grid_upwards(upwards, decade_ticks(upwards))
+    else:
+        upwards = axes.upwards((0.0, max(values) * 1.12 or 1.0))
+        axes.grid_upwards(upwards, linear_ticks(upwards))
+    points = points_of(marks, (across, upwards))
+    axes.drawing.path(points, styles.line(styles.INK, 1.2))
+    axes.drawing.dots(_PANEL_DOT, points, marks)
+    axes.spines()
+    axes.title(fitted(title, (axes.right - axes.left) / POINTS))
 
 
 def _version_axes(names: Iterable[str]) -> tuple[Axes, Scale]:

@@ -80,6 +80,8 @@ class Row:
     """How far it stands in; of trees."""
     cell: int | None = None
     """Number of the cell whose details it opens."""
+    beside: int | None = None
+    """Number of the cell that opens beside it."""
 
 
 T = TypeVar("T")

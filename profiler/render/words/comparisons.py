@@ -48,7 +48,14 @@ def best_word(ranking: Ranking) -> str:
 
     Where the baseline has the better mean, it is only the first of the rest.
     """
-    return {"first_of_rest": "first of the rest"}.get(ranking.called, ranking.called)
+    if ranking.baseline_rank:
+        return "first of the rest"
+    row = ranking.best_rank
+    if row is None or not row.planned:
+        return "leader"
+    winners = [ranking.deciding_winners.get(problem) for problem in row.planned]
+    sole = (winner and winner.best and winner.cell.variant == row.variant for winner in winners)
+    return "best" if all(sole) else "leader"
 
 
 def planned_winners(ranking: Ranking, row: VariantRank) -> list[Winner]:

@@ -1,4 +1,4 @@
-"""The page of grids: axes, ratios both ways, outcomes, magnitudes and slices."""
+"""The page of grids: axes, ratios both ways, outcomes, magnitudes, slices and extremes."""
 
 from __future__ import annotations
 

@@ -12,12 +12,16 @@ from synthetic_report import make_report, problems, with_metrics, without
 from profiler.findings.counters import counter_medians
 from profiler.findings.find import find
 from profiler.findings.kinds.steps import steps_up_and_down
+from profiler.metrics.queries import label
 from profiler.render.figures.drawing import Mark, to_svg
 from profiler.render.kinds.progression import (
     counter_bars,
     ladder_figure,
     ladder_marks,
     ledger,
+    multiples_marks,
+    panel_name,
+    panels_of,
     progression_view,
 )
 from profiler.render.page import render_page
@@ -101,6 +105,19 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(climbing, ladder):
     lengths = [int(bar.removeprefix("w")) for *_, bar in bars]
     assert lengths == sorted(lengths, reverse=True), "what moved most comes first"
     assert counter_bars(ladder[0], problem, medians) == ()
+
+
+def test_small_multiples_share_their_places(climbing, ladder):
+    problem = climbing.ranking.largest_problem
+    assert problem is not None
+    panels = panels_of(climbing.numbers)
+    marks = multiples_marks(climbing, ladder, problem, panels)
+    assert list(marks) == list(panels)
+    assert "Tensor pipe" not in {panel_name(panel) for panel in marks}, "it was not collected"
+    nowhere = multiples_marks(climbing, ladder, problem, [(label("stack_bytes"),)])
+    assert nowhere == {}
+    places = [[mark.place for mark in of_panel] for of_panel in marks.values()]
+    assert all(one == list(range(len(ladder))) for one in places)
 
 
 @pytest.mark.usefixtures("undrawn")
