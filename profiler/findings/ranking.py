@@ -272,9 +272,9 @@ class Ranking:
         """
         if self.baseline_rank:
             return "first_of_rest"
-        winners = self.best_winners
-        alone = all(winner.best and winner.cell.variant == self.best for winner in winners)
-        return "best" if winners and alone else "leader"
+        planned = self.best_rank.planned if self.best_rank else frozenset()
+        alone = sum(w.best and w.cell.variant == self.best for w in self.best_winners)
+        return "best" if 0 < alone == len(planned) else "leader"
 
     @cached_property
     def best_reference(self) -> ReferenceLead | None:

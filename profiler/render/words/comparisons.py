@@ -48,14 +48,7 @@ def best_word(ranking: Ranking) -> str:
 
     Where the baseline has the better mean, it is only the first of the rest.
     """
-    if ranking.baseline_rank:
-        return "first of the rest"
-    row = ranking.best_rank
-    if row is None or not row.planned:
-        return "leader"
-    winners = [ranking.deciding_winners.get(problem) for problem in row.planned]
-    sole = (winner and winner.best and winner.cell.variant == row.variant for winner in winners)
-    return "best" if all(sole) else "leader"
+    return {"first_of_rest": "first of the rest"}.get(ranking.called, ranking.called)
 
 
 def planned_winners(ranking: Ranking, row: VariantRank) -> list[Winner]:
