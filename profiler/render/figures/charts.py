@@ -168,11 +168,12 @@ def line_chart(findings: Findings, metric: Label) -> Chart | None:
     parameter = main_parameter(findings.programs.problems)
     if parameter is None:
         return None
-    panels, left_out = line_marks(findings, metric, parameter)
+    every_panel = line_marks(findings, metric, parameter, findings.programs.problems)
+    panels = dict(list(every_panel.items())[:MOST_PANELS])
     if all(math.isnan(mark.value) for marks in panels.values() for mark in marks):
         return None
     reading = "A line per variant; colours as in the legend."
-    if left_out:
+    if left_out := len(every_panel) - len(panels):
         reading += f" {left_out} more panels would follow: see the table."
     return make_chart(
         f"lines-{metric.name}",
@@ -195,11 +196,10 @@ def main_parameter(problems: Sequence[Problem]) -> str | None:
 
 
 def line_marks(
-    findings: Findings, metric: Label, parameter: str
-) -> tuple[dict[str, list[Mark]], int]:
-    """Marks for `figures.lines` by panel, and how many panels had no room."""
-    groups = _panels(findings.programs.problems, parameter)
-    panels = {
+    findings: Findings, metric: Label, parameter: str, problems: Sequence[Problem]
+) -> dict[str, list[Mark]]:
+    """Marks for `figures.lines` by panel: one for each value of the other parameters."""
+    return {
         panel: [
             mark_of(
                 findings.ranking,
@@ -207,12 +207,11 @@ def line_marks(
                 findings.numbers.correct_at(variant, problem, metric.name).median,
                 place=float(problem.params[parameter] or 0),
             )
-            for problem in groups[panel]
+            for problem in of_panel
             for variant in findings.programs.variants
         ]
-        for panel in list(groups)[:MOST_PANELS]
+        for panel, of_panel in _panels(problems, parameter).items()
     }
-    return panels, len(groups) - len(panels)
 
 
 def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -35,7 +35,7 @@ from profiler.render.figures.axes import (
     points_of,
     symbol_handle,
 )
-from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart, mark_of
+from profiler.render.figures.charts import MOST_PANELS, Chart, line_marks, make_chart, mark_of
 from profiler.render.figures.drawing import POINTS, ROOM, Drawing, Mark
 from profiler.render.kinds.maps import grid_chart
 from profiler.render.kinds.ratios import contrasts_chart
@@ -333,57 +333,34 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Chart | None:
     )
 
 
-def slice_marks(findings: Findings, grid: Grid, *, along: str) -> tuple[dict[str, list[Mark]], int]:
-    """Marks for `figures.lines`: time along one axis, a panel for each value of the other.
-
-    Also how many panels had no room. NaN where a cell has no correct result; a panel without any
-    is left out.
-    """
-    by_row = along == grid.columns
-    fixed_key = grid.rows if by_row else grid.columns
-    fixed = grid.row_values if by_row else grid.column_values
-    moving = grid.column_values if by_row else grid.row_values
-    panels = {
-        f"{fixed_key} = {value}" if fixed_key else "": [
-            mark_of(
-                findings.ranking,
-                variant,
-                findings.numbers.correct_at(variant, problem, DURATION).median,
-                place=float(step),
-            )
-            for step in moving
-            for problem in [grid.problems.get((value, step) if by_row else (step, value))]
-            for variant in findings.programs.variants
-        ]
-        for value in fixed
-    }
-    known_panels = [
-        (panel, marks)
-        for panel, marks in panels.items()
-        if any(math.isfinite(mark.value) for mark in marks)
-    ]
-    shown_panels = dict(known_panels[-MOST_PANELS:])
-    return shown_panels, len(known_panels) - len(shown_panels)
-
-
 def slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
     """Time along the columns at fixed rows, and the other way round, where these are numbers."""
+    metric, problems = label(DURATION), tuple(grid.problems.values())
     axes = ((grid.columns, grid.column_values), (grid.rows, grid.row_values))
     charts = []
     for place, (along, values) in enumerate(axes):
         if not along or len(values) < 2 or not all(map(is_number, values)):
             continue
-        panels, left_out = slice_marks(findings, grid, along=along)
+        panels = _with_value(line_marks(findings, metric, along, problems))
         if not panels:
             continue
+        shown_panels = dict(list(panels.items())[-MOST_PANELS:])
         reading = "A line per variant. The numbers stand in the heat maps of the time above."
-        if left_out:
+        if left_out := len(panels) - len(shown_panels):
             reading += f" {left_out} smaller slices have no panel."
-        metric = label(DURATION)
-        drawing = figures.lines(panels, along, metric.label, metric.unit)
+        drawing = figures.lines(shown_panels, along, metric.label, metric.unit)
         title = f"{grid.name}: time along {along}"
         charts.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
     return tuple(charts)
+
+
+def _with_value(panels: Mapping[str, list[Mark]]) -> dict[str, list[Mark]]:
+    """Panels in which any cell has a correct result: an axis without a point cannot be drawn."""
+    return {
+        panel: marks
+        for panel, marks in panels.items()
+        if any(math.isfinite(mark.value) for mark in marks)
+    }
 
 
 _WIDTH_IN, _HEIGHT_IN = 8.0, 4.2

@@ -190,7 +190,9 @@ def test_wrong_results_are_in_no_figure(findings):
     """The synthetic wrong result would be ten times as fast as the best."""
     parameter = charts.main_parameter(findings.programs.problems)
     assert parameter == "columns"
-    panels, _ = charts.line_marks(findings, label("duration_ns"), parameter)
+    panels = charts.line_marks(
+        findings, label("duration_ns"), parameter, findings.programs.problems
+    )
     wrong = [
         mark
         for marks in panels.values()
