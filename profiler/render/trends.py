@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from profiler.history.trends import Cause, Change, Control, History, Trend, find_control
+from profiler.history.trends import Cause, Change, Control, History, Trend, find_control, is_usual
 from profiler.metrics.queries import label
 from profiler.notices import counted, first_names
 from profiler.render.figures.charts import Chart, make_chart
@@ -197,7 +197,9 @@ def _control_sentences(history: History, control: Control | None) -> Iterator[st
     past = f"in the {counted(control.past_runs, 'run')} before it"
     cause, baseline = control.cause, control.baseline
     count = f"{len(control.moved_cells)} of {control.cells} cells"
-    took = "" if baseline is None else f"takes {numbers.ratio(baseline)} its usual time"
+    is_near = baseline is None or is_usual(baseline)
+    scatter = "" if is_near or control.baseline_moved else ", which is within its scatter"
+    took = "" if baseline is None else f"takes {numbers.ratio(baseline)} its usual time{scatter}"
     if cause is None:
         beside = "" if baseline is None else f" (the baseline {took})"
         yield f"The newest run is as usual{beside}: no cell is off what it was {past}."
@@ -215,12 +217,15 @@ def _control_sentences(history: History, control: Control | None) -> Iterator[st
         yield f"The baseline alone {took}; {count} moved against it: its own kernel changed."
     else:
         beside = "" if baseline is None else f" The baseline {took}: not the machine."
+        changed = "their kernels changed"
+        if not is_near:
+            beside, changed = f" The baseline {took}.", "their kernels or the machine changed"
         kernel_changes = ", ".join(
             f"{trend.variant}, {trend.problem}: {numbers.ratio(ratio)}"
             for trend, ratio in control.moved_cells[:MOST_NAMED]
         )
         yield (
-            f"{count} are off what they were {past}: their kernels changed ({kernel_changes})."
+            f"{count} are off what they were {past}: {changed} ({kernel_changes})."
             f"{beside}"
         )
     floor, usual = control.noise_floor, control.usual_noise_floor

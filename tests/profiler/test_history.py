@@ -198,6 +198,11 @@ def test_the_newest_run_is_compared_with_its_own_past(factors, cause, words):
     assert words in sentence
     assert ("driver 580 \u2192 590" in sentence) == (cause is Cause.MACHINE)
     assert find_control(history_of(lambda _: {}, runs=1)) is None
+    together = (1.0, 1.4, 0.8, 1.3, 0.75)
+    scattered = history_of(
+        lambda n: dict.fromkeys(VARIANTS, together[n]) | ({"c": 0.79} if n == 4 else {}), runs=5
+    )
+    assert "their kernels or the machine changed (c, p: 1.0" in control_words(scattered)
     documents = [summary(number, factors if number == 4 else {}) for number in range(5)]
     for numbers in (cell["metrics"]["duration_ns"] for cell in documents[4]["cells"]):
         numbers |= {"low": numbers["median"] * 0.7, "high": numbers["median"] * 1.4}
