@@ -224,10 +224,7 @@ def _control_sentences(history: History, control: Control | None) -> Iterator[st
             f"{trend.variant}, {trend.problem}: {numbers.ratio(ratio)}"
             for trend, ratio in control.moved_cells[:MOST_NAMED]
         )
-        yield (
-            f"{count} are off what they were {past}: {changed} ({kernel_changes})."
-            f"{beside}"
-        )
+        yield (f"{count} are off what they were {past}: {changed} ({kernel_changes}).{beside}")
     floor, usual = control.noise_floor, control.usual_noise_floor
     if floor is not None and usual is not None and floor > max(_NOISIER * usual, 0.01):
         yield (
