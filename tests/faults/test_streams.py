@@ -70,6 +70,7 @@ def test_letters_that_an_encoding_lacks_are_printed_plainer(measured):
     code, out, _ = start(measured, "mine.yaml", **other)
     assert code == 0
     assert b"b->?" in out
+    assert b"\n-----" in out, "a rule of a table is no row of UNCLEAR verdicts"
     assert "Größe → 😀" in page_of(measured).read_text(encoding="utf-8")
     arguments = ("mine.yaml", "--no-report", "--json", "-")
     code, out, _ = start(measured, *arguments, PYTHONIOENCODING="ascii")
