@@ -60,7 +60,7 @@ def significant(value: float, digits: int = _DIGITS) -> str:
     if value == 0:
         return "0"
     value = rounded(value, digits)
-    if 1e-4 <= abs(value) < 10**digits:
+    if 1e-4 <= abs(value) <= 10**digits:
         return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     return f"{value:.{digits}g}"
 
@@ -145,12 +145,16 @@ def ratio(value: float | None) -> str:
         return f"{value:.0f}{TIMES}"
     if abs(value) < _FEWER:
         return significant(value, 3) + TIMES
-    return (f"{value:.3f}" if abs(value) < 10 else significant(value, 3)) + TIMES
+    return (f"{value:.3f}" if abs(value) < 9.9995 else significant(value, 3)) + TIMES
 
 
 def short_ratio(value: float) -> str:
     """Write a ratio for a narrow cell: two decimals, and no sign of multiplication."""
-    return f"{value:.2f}" if value < 10 else significant(value, 3)
+    if value < _FEWER / 2:
+        return significant(value, 1)
+    if value >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value < 9.995 else significant(value, 3)
 
 
 def change(value: float) -> str:

@@ -54,6 +54,9 @@ def test_a_metric_called_by_its_unit_has_no_other_unit_in_its_head():
 def test_ratios_and_intervals():
     assert numbers.ratio(0.6204) == "0.620\u00d7"
     assert numbers.ratio(41.26) == "41.3\u00d7"
+    assert [numbers.ratio(value) for value in (9.9996, 999.6)] == ["10.0\u00d7", "1000\u00d7"]
+    shown = [numbers.short_ratio(value) for value in (0.0042, 0.62, 9.996, 999.6, 64800)]
+    assert shown == ["0.004", "0.62", "10.0", "1000", "64800"]
     assert numbers.interval(0.61, 0.6304) == "[0.610, 0.630]"
     assert numbers.interval(1000, 2000, "ns") == f"[1.000{SPACE}\u00b5s, 2.000{SPACE}\u00b5s]"
     assert numbers.interval(math.nan, 2.0) == ""
