@@ -150,6 +150,7 @@ SUSTAINED = _timer_kind(
     measures="launches that follow each other without a gap, inputs taken in turn, once clock and "
     "power have settled, as in training or serving; with the energy of a launch",
     metric="sustained_duration_ns",
+    needs=frozenset({Need.GPU}),
     settings=("sustained_s",),
     visit_s=2.0,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from profiler.collect import Need, ncu, nsys
 from profiler.collect.ncu import WITHOUT_NCU
 from profiler.collect.nsys import Nsys, find_nsys
-from profiler.collect.registry import COLLECTORS, has_counters, is_needed
+from profiler.collect.registry import COLLECTORS, is_needed
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
@@ -147,9 +147,9 @@ def _require_torch(experiment: Experiment) -> None:
 
 
 def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
-    """Raise UsageError for a collector that reads counters itself."""
+    """Raise UsageError for a collector that only a GPU has; a missing ncu is another error."""
     for name in collectors:
-        if has_counters(name) and Need.NCU not in COLLECTORS[name].needs:
+        if Need.GPU in COLLECTORS[name].needs and Need.NCU not in COLLECTORS[name].needs:
             raise UsageError(
                 f"collect.device: {name} measures on a GPU, not on the CPU.", remedy=_ON_CPU
             )
