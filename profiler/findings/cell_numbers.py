@@ -191,7 +191,8 @@ def metric_labels(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     for name in dict.fromkeys([*first, *present]):
         metric = own_labels.get(name) or label(name)
         if name == JUDGED and timed_by is not None:
-            metric = replace(metric, definition=label(timed_by).definition)
+            timed = label(timed_by)
+            metric = replace(metric, definition=timed.definition, source=timed.source)
         metrics.append(metric)
     return tuple(metrics)
 

@@ -157,7 +157,9 @@ def test_a_duration_is_described_as_what_the_timer_measures():
 
     assert "Gaps between kernels are not in it" in described(report)
     assert "gaps between its kernels included" in described(by_events)
-    assert "Gaps between kernels are not in it" not in render_page(find(by_events))
+    page = render_page(find(by_events))
+    assert "Gaps between kernels are not in it" not in page
+    assert "gpu__time_duration" not in page
 
 
 def test_the_median_of_the_event_timer_is_found_wherever_it_stands():
