@@ -82,7 +82,7 @@ def test_a_file_of_functions_is_an_experiment(functions):
     (failure,) = done.json["failures"]
     assert failure["variant"] == "fails"
     assert failure["cause"].endswith("(sums.py:21 in fails)")
-    assert done.json["settle"]["left_out"].startswith("left out: later looks, confirmation.")
+    assert done.json["settle"]["left_out"].startswith("left out: confirmation.")
 
 
 def test_what_was_checked_is_read_by_its_name(functions):

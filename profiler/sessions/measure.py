@@ -261,13 +261,29 @@ class _Steps:
                 self.explaining.measure(self._upcoming(following), is_repeated=is_repeated)
 
     def has_time_for(self, step: Step) -> bool:
-        """Whether a step begins: the budget is not spent, or it is the first look."""
+        """Whether a step begins: the budget is not spent, or it is the first look.
+
+        Later looks and the confirmation ask for it only where visits of them are missing.
+        """
+        match step:
+            case LaterLooks() | Confirmation():
+                return True
+            case Planned(session) if is_judged(self.request.plan, session):
+                return True
+            case Planned(session):
+                return not self._is_left_out(session, session.name)
+            case Explanation():
+                return self._budget_allows("explanation")
+
+    def _budget_allows(self, step: str) -> bool:
         budget = self.request.budget
-        if budget is None or (
-            isinstance(step, Planned) and is_judged(self.request.plan, step.session)
-        ):
-            return True
-        return budget.allows(_step_words(step))
+        return budget is None or budget.allows(step)
+
+    def _is_left_out(self, session: SessionPlan, step: str) -> bool:
+        """Whether visits of a session are missing for which the budget leaves no time."""
+        book = self.measurement.book
+        missing = book.missing_visits(session, book.attempts())
+        return bool(missing) and not self._budget_allows(step)
 
     def timeline(self) -> None:
         """Record timelines of possible winners, unless the experiment records every cell."""
@@ -286,7 +302,7 @@ class _Steps:
             samples = self.measurement.book.samples()
             later = later_session(plan, session, samples, look, delta=self._delta)
             if later.visits:
-                if look > 1 and not self.has_time_for(LaterLooks(session)):
+                if self._is_left_out(later, "later looks"):
                     return
                 upcoming = partial(self._after_look, session, look, following)
                 self.measurement.measure(later, _look_title(plan, session, look), upcoming)
@@ -296,7 +312,7 @@ class _Steps:
         samples = self.measurement.book.samples()
         final = final_session(self.request.plan, session, samples, delta=self._delta)
         with self._stage(final.name):
-            if final.visits:
+            if final.visits and not self._is_left_out(final, "confirmation"):
                 self.measurement.measure(final, upcoming=self._upcoming(following))
 
     def _upcoming(self, following: Sequence[Step]) -> Upcoming:
@@ -319,18 +335,6 @@ class _Steps:
     @property
     def _delta(self) -> float:
         return self.request.loaded.experiment.margin_pct / 100
-
-
-def _step_words(step: Step) -> str:
-    match step:
-        case Planned(session):
-            return session.name
-        case LaterLooks():
-            return "later looks"
-        case Confirmation():
-            return "confirmation"
-        case Explanation():
-            return "explanation"
 
 
 def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:
