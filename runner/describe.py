@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 if not __package__:  # started by its path; last, so that nothing beside the project is found first
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
+from profiler.runner.error_text import line_in, telling_line
 from profiler.runner.experiment import experiment_of
 from profiler.runner.import_path import import_file, name_clash, syntax_excerpt
 from profiler.runner.unused import unused_parts
@@ -32,9 +32,11 @@ def _describe(file: Path, name: str | None) -> dict[str, Any]:
         experiment = experiment_of(import_file(file), name)
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ExperimentError) else f"{type(error).__name__}: "
+        message = str(error.msg if isinstance(error, SyntaxError) else error)
+        text = telling_line(message) or "without a message"
         return {
-            "error": f"{kind}{_first_line(error)}{syntax_excerpt(error)}",
-            "line": _line(error, file.resolve()),
+            "error": f"{kind}{text}{syntax_excerpt(error)}",
+            "line": line_in(error, file.resolve()),
             "name_clash": name_clash(error, file.resolve()),
         }
     if experiment is None:
@@ -44,20 +46,6 @@ def _describe(file: Path, name: str | None) -> dict[str, Any]:
         return {"experiment": {**experiment.description(), "notes": notes}}
     except ExperimentError as error:
         return {"error": str(error), "line": experiment.line, "name_clash": ""}
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error.msg if isinstance(error, SyntaxError) else error).strip().splitlines()
-    return lines[0] if lines else "without a message"
-
-
-def _line(error: BaseException, file: Path) -> int | None:
-    """Innermost line of the file that led to an error; None where no line of it did."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return error.lineno
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
-    return lines[-1] if lines else None
 
 
 if __name__ == "__main__":

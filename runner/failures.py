@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import torch
 
 from profiler.runner.checks.check import WrongResultError
+from profiler.runner.error_text import innermost_frame, telling_line
 from profiler.runner.import_path import name_clash
 from profiler.runner.protocol import HOST_ERRNOS
 from profiler.runner.seal import ImplausibleError
@@ -138,35 +138,28 @@ def _linked_errors(error: BaseException) -> Iterator[BaseException]:
 
 
 def describe(error: BaseException, source: Path) -> str:
-    """Type, first line of the message, the innermost line of `source` that led there, a hint."""
-    cause = f"{type(error).__name__}: {_first_line(str(error))}".removesuffix(": ")
+    """Type, a line of the message, the innermost line of `source` that led there, a hint."""
+    cause = f"{type(error).__name__}: {_public_line(str(error))}".removesuffix(": ")
     if _NEEDS_GRADIENTS in cause:
         cause += (
             ": gradients are on only where an input asks for them (requires_grad=True), or under "
             "torch.enable_grad()"
         )
     clash = next(filter(None, (name_clash(link, source) for link in _linked_errors(error))), None)
-    notes = [note for note in (_innermost(error, source), clash) if note is not None]
+    frame = innermost_frame(error, source)
+    place = None if frame is None else f"{source.name}:{frame.lineno} in {frame.name}"
+    notes = [note for note in (place, clash) if note is not None]
     return f"{cause} ({'; '.join(notes)})" if notes else cause
-
-
-def _innermost(error: BaseException, source: Path) -> str | None:
-    frames = traceback.extract_tb(error.__traceback__)
-    in_source = [frame for frame in frames if Path(frame.filename) == source]
-    if not in_source:
-        return None
-    return f"{source.name}:{in_source[-1].lineno} in {in_source[-1].name}"
 
 
 def _out_of_memory(message: str) -> str:
     match = _ASKED_FOR.search(message)
     if match is None:
-        return f"out of memory: {_first_line(message)}".removesuffix(": ")
+        return f"out of memory: {_public_line(message)}".removesuffix(": ")
     size = round(float(match[1]) * 1024 ** _UNIT_POWERS.get(match[2][0].upper(), 0))
     return f"out of memory: asked for {size} bytes"
 
 
-def _first_line(message: str) -> str:
-    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
-    line = _FOLDERS.sub("", line)
+def _public_line(message: str) -> str:
+    line = _FOLDERS.sub("", telling_line(message))
     return line if len(line) <= _MAX_CAUSE else f"{line[:_MAX_CAUSE]}…"

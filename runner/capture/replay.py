@@ -36,6 +36,7 @@ from profiler.runner.checks.check import (
     magnitude_gaps,
     parts_of,
 )
+from profiler.runner.error_text import telling_line
 from profiler.runner.phases import CellSettings
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
@@ -299,7 +300,8 @@ def _replay_outcome(calls: CapturedCalls, number: int, call: Mapping[str, Any]) 
         with torch.no_grad():
             results = calls.launch(number, calls.inputs(number))
     except Exception as error:
-        return ReplayOutcome(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
+        failure = f"{type(error).__name__}: {telling_line(str(error))}"
+        return ReplayOutcome(*of_call, failure=failure)
     if "digest" not in call or call["random"]:
         return ReplayOutcome(*of_call)
     compared = results if "graph" in call else calls.comparable(number, results)

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 import torch
 
 from profiler.runner.arrays import as_tensor, leaves
+from profiler.runner.error_text import line_in, telling_line
 from profiler.runner.experiment import accepted_arguments, experiment_of
 from profiler.runner.import_path import import_file, name_clash
 from profiler.runner.referee.confine import confine
@@ -71,7 +71,7 @@ class Guest:
             try:
                 answer = getattr(self, f"do_{message['do']}")(message, files)
             except BaseException as error:  # of any kind, by a user's function
-                answer = {"error": self._error_text(error), "line": self._line(error)}
+                answer = {"error": self._error_text(error), "line": line_in(error, self._file)}
             self._channel.send(json.dumps({"number": message["number"], **(answer or {})}).encode())
 
     def do_load(self, message: Message, _files: Sequence[int]) -> Message:
@@ -134,17 +134,11 @@ class Guest:
         raise Refused(f"tensor {number} is no parameter")
 
     def _error_text(self, error: BaseException) -> str:
-        text = next(iter(str(error).strip().splitlines()), "without a message")
+        text = telling_line(str(error)) or "without a message"
         if isinstance(error, Refused):
             return text
         clash = name_clash(error, self._file)
         return f"{type(error).__name__}: {text}" + (f" ({clash})" if clash else "")
-
-    def _line(self, error: BaseException) -> int | None:
-        """Innermost line of the file that led to an error; None where no line of it did."""
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if Path(frame.filename) == self._file]
-        return lines[-1] if lines else None
 
 
 def _require_alike(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:

@@ -70,6 +70,44 @@ def test_errors_of_the_device_are_told_apart(message, outcome):
     assert failure == Failure(outcome, f"RuntimeError: {message.splitlines()[0]}")
 
 
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            "Error building extension 'f': [1/2] c++ -c main.cpp -o main.o \n"
+            "FAILED: [code=1] main.o \nmain.cpp: In function 'at::Tensor f(at::Tensor)':\n"
+            "main.cpp:2:41: error: 'class at::Tensor' has no member named 'nosuch'\n"
+            "    2 | torch::Tensor f(torch::Tensor x){return x.nosuch(1);}\n"
+            "ninja: build stopped: subcommand failed.\n",
+            "main.cpp:2:41: error: 'class at::Tensor' has no member named 'nosuch'",
+        ),
+        (
+            'Kernel compilation failed:\na.cu(1): error: identifier "foo" is undefined\n\n'
+            '1 error detected in the compilation of "a.cu".',
+            'a.cu(1): error: identifier "foo" is undefined',
+        ),
+        (
+            "Error building extension 'f': [1/2] nvcc -c b.cu\n"
+            "ptxas error   : Entry function 'f' uses too much shared data",
+            "ptxas error   : Entry function 'f' uses too much shared data",
+        ),
+        (
+            "at 4:8:\ndef kernel(x, N: tl.constexpr):\n\n    y = foo(x)\n        ^\n"
+            "NameError('foo is not defined')",
+            "at 4:8: y = foo(x) ^ NameError('foo is not defined')",
+        ),
+        (
+            "backend='inductor' raised:\nNoValidChoicesError: No choices exist\n\nSet TORCHDYNAMO",
+            "backend='inductor' raised: NoValidChoicesError: No choices exist",
+        ),
+        ("\n", ""),
+    ],
+)
+def test_the_cause_is_the_line_that_says_most(message, cause):
+    expected = f"RuntimeError: {cause}".removesuffix(": ")
+    assert diagnose(RuntimeError(message), HERE).cause == expected
+
+
 def test_talk_about_addresses_in_other_errors_means_nothing():
     assert diagnose(KeyError("misaligned address"), HERE).outcome == "raised"
 
