@@ -3,8 +3,12 @@
 import gc
 import itertools
 import os
+import sys
+import tempfile
 from collections import Counter
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 from browser_pages import close_browser, shared_browser
@@ -12,12 +16,23 @@ from fork_server import ForkServer, without_disk
 from hypothesis import settings
 from whole_runs import PLAIN_INDUCTOR, CommandLine
 
+MEMORY = "/dev/shm"  # noqa: S108 - pytest makes a folder there that only this user can read
+ROOM_BYTES = 4 << 30
 os.environ.update(PLAIN_INDUCTOR)  # inductor reads them when it is imported
+# Stand-ins for tools begin with `env python3`: where that is a script which looks for a version, it
+# takes longer than all of a small stand-in.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["OMP_NUM_THREADS"] = "1"  # torch, MKL and BLAS: workers have all cores busy already
 # Frames and figures are many small objects that live: looking through them for garbage again and
 # again takes 12 % of the time of finding and drawing a page.
 gc.set_threshold(100_000, 50, 100)
 os.fsync = without_disk
+# Tests make tens of thousands of small files, some of them programs: on a disk they take a
+# twentieth of all the time.
+with suppress(OSError):
+    memory = os.statvfs(MEMORY)
+    if memory.f_bavail * memory.f_frsize > ROOM_BYTES and not memory.f_flag & os.ST_NOEXEC:
+        tempfile.tempdir = os.environ.setdefault("TMPDIR", MEMORY)
 READ_RECORDINGS = frozenset(
     {
         "tests/profiler/analyse/test_causes_recorded.py",

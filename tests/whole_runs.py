@@ -28,7 +28,10 @@ PLAIN_INDUCTOR = {
 
 The first two take eight seconds a process, the last a sixth of the time of a compiled workload.
 """
-INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+INHERITED = (
+    *("PATH", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+)
 
 
 @dataclass(frozen=True)

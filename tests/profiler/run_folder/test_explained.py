@@ -36,8 +36,12 @@ RULES, SASS, SOURCE, SERIES = (f"{name}.gz" for name in EXPLAIN_FILES)
 
 @pytest.fixture(scope="module")
 def loaded():
-    run = RunFolder(RECORDING)
-    return AttemptReader().load(run.attempt(RECORDING / ATTEMPT), run.record().keys, "9.0")
+    return explained(RECORDING)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return results_of(RECORDING, attempts_of(RECORDING))
 
 
 @pytest.fixture
@@ -54,7 +58,9 @@ def attempts_of(folder):
 
 
 def explained(folder):
-    return next(loaded for loaded in attempts_of(folder) if loaded.profiles is not None)
+    """The attempt of the explain session alone."""
+    run = RunFolder(folder)
+    return AttemptReader().load(run.attempt(folder / ATTEMPT), run.record().keys, "9.0")
 
 
 def profiles_of(loaded):
@@ -62,9 +68,9 @@ def profiles_of(loaded):
     return loaded.profiles
 
 
-def results_of(folder):
+def results_of(folder, attempts):
     run = RunFolder(folder)
-    return gather(run.plan(), run.builds(), attempts_of(folder), run.record().environment)
+    return gather(run.plan(), run.builds(), attempts, run.record().environment)
 
 
 def test_a_launch_has_its_counters_rules_and_instructions(loaded):
@@ -94,7 +100,7 @@ def test_explain_sessions_give_profiles_and_no_samples(loaded):
 
 def test_an_explain_session_that_ended_early_has_no_samples_to_keep(copy):
     (copy / ATTEMPT / "result.json").unlink()
-    (notice,) = results_of(copy).notices
+    (notice,) = results_of(copy, attempts_of(copy)).notices
     assert notice.kind is NoticeKind.EXPLAINING_DIED
     assert notice.values["kept"] == 2
 
@@ -133,8 +139,10 @@ def test_a_listing_of_another_launch_is_not_used(copy):
 @pytest.mark.parametrize(
     ("instruction", "used"), [("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R4]", True), ("NOP", False)]
 )
-def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(copy, instruction, used):
-    (kernel,) = profiles_of(explained(copy))[BEST]
+def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(
+    copy, loaded, instruction, used
+):
+    (kernel,) = profiles_of(loaded)[BEST]
     first = kernel.instructions.iloc[0]
     more = int(first["executed"] + 0.2 * kernel.value(EXECUTED))
     page = copy / ATTEMPT / SASS
@@ -152,13 +160,13 @@ def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(copy, i
 
 
 @pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
-def test_a_page_that_is_absent_costs_that_page(copy, name):
+def test_a_page_that_is_absent_costs_that_page(copy, loaded, name):
     (copy / ATTEMPT / name).unlink()
-    loaded = explained(copy)
-    (kernel,) = profiles_of(loaded)[BEST]
+    rest = explained(copy)
+    (kernel,) = profiles_of(rest)[BEST]
     assert kernel.rules.empty == (name == RULES)
     assert (kernel.listing is None) == (name == SASS)
-    assert [*notices_of(loaded)] == [*notices_of(explained(RECORDING))]
+    assert [*notices_of(rest)] == [*notices_of(loaded)]
 
 
 @pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
@@ -211,17 +219,16 @@ def _failed(attempt):
 
 
 @pytest.mark.parametrize("damage", [_no_counters, _failed, shutil.rmtree])
-def test_an_attempt_that_failed_costs_no_cell_its_outcome(copy, damage):
-    before = results_of(copy)
+def test_an_attempt_that_failed_costs_no_cell_its_outcome(copy, results, damage):
     damage(copy / ATTEMPT)
-    after = results_of(copy)
+    attempts = attempts_of(copy)
+    after = results_of(copy, attempts)
     assert {cell: status.outcome for cell, status in after.statuses.items()} == {
-        cell: status.outcome for cell, status in before.statuses.items()
+        cell: status.outcome for cell, status in results.statuses.items()
     }
     assert after.statuses[BEST].outcome is Outcome.MEASURED
-    assert after.samples.equals(before.samples)
-    remaining = [loaded.profiles or {} for loaded in attempts_of(copy)]
-    assert not any(BEST in profiles for profiles in remaining)
+    assert after.samples.equals(results.samples)
+    assert not any(BEST in (attempt.profiles or {}) for attempt in attempts)
 
 
 def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy):

@@ -13,7 +13,7 @@ from profiler.sessions.watchdog import Limits
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 
-STUB_RUNNER = """#!{python}
+STUB_RUNNER = """#!{python} -S
 # Called as `stub -P .../__main__.py JOB`. What a cell does is in its name.
 import ctypes, json, os, signal, sys, time
 job = json.load(open(sys.argv[3]))

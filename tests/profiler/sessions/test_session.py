@@ -142,5 +142,5 @@ def _children_named(name):
 
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # one that ends meanwhile, of another test perhaps
-            if any(part.endswith(f"/{name}") for part in process.cmdline()[:2]):
+            if any(part.endswith(f"/{name}") for part in process.cmdline()[:3]):
                 yield process.pid
