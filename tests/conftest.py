@@ -14,6 +14,7 @@ import pytest
 from browser_pages import close_browser, shared_browser
 from fork_server import ForkServer, without_disk
 from hypothesis import settings
+from markupsafe import Markup
 from whole_runs import PLAIN_INDUCTOR, CommandLine
 
 MEMORY = "/dev/shm"  # noqa: S108 - pytest makes a folder there that only this user can read
@@ -182,6 +183,17 @@ def browser():
 def _browser_ends_with_the_tests():
     yield
     close_browser()
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are made and not drawn, for tests of words and tables: two thirds of a page's time.
+
+    Not for tests that ask `page_of`: others get the page that it keeps.
+    """
+    from profiler.render.figures import charts
+
+    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
 
 
 @pytest.fixture

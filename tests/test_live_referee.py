@@ -1,7 +1,5 @@
 """`profiler check --referee`: candidates that are honest and that cheat, from file to answer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `mcp` is imported where it is needed: every worker reads this file, and one runs it.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 from concurrent.futures import ThreadPoolExecutor

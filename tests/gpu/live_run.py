@@ -1,7 +1,5 @@
 """Runs the profiler as a user would, on the GPU of this machine."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A capture on a real GPU: Triton, compiled graphs, CUDA graphs; `python -m pytest -m gpu`."""
 
-from __future__ import annotations
-
 import importlib
 import time
 

@@ -1,7 +1,5 @@
 """Practical roofs on a real GPU under the real ncu; `python -m pytest -m gpu`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

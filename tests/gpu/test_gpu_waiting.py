@@ -1,7 +1,5 @@
 """Starts that overlap, under the real ncu; `python -m pytest -m gpu`."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

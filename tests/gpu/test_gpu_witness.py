@@ -1,7 +1,5 @@
 """Ways to cheat on a real GPU: under ncu and under CUDA events; `python -m pytest -m gpu`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

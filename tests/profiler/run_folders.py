@@ -1,19 +1,15 @@
 """Run folders as a real run leaves them: journals of the protocol, rows in the format of ncu."""
 
-from __future__ import annotations
-
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 from profiler.metrics import passes
 from profiler.metrics.queries import ncu_names
-from profiler.model import Environment, Visit
+from profiler.model import Environment
 from profiler.planning.plan import make_plan
 from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
@@ -178,15 +174,15 @@ class Workplace:
 
     def attempt(
         self,
-        name: str = "ncu-timing",
+        name="ncu-timing",
         *,
-        visits: Sequence[VisitKey] | None = None,
-        journal: Sequence[Mapping[str, Any]] | None = None,
-        csv: str | None = None,
-        result: AttemptResult | None = AttemptResult("finished", 1.0),  # noqa: B008 - frozen
-        keys: Mapping[str, str] | None = None,
-        visit: Visit | None = None,
-    ) -> Path:
+        visits=None,
+        journal=None,
+        csv=None,
+        result=AttemptResult("finished", 1.0),  # noqa: B008 - frozen
+        keys=None,
+        visit=None,
+    ):
         """Write one attempt; by default one in which every visit went well.
 
         `result` None: the profiler was killed while it ran.

@@ -1,7 +1,5 @@
 """Mistakes in results of common operations are seen without a tolerance, and right ones pass."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

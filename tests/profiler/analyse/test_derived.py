@@ -1,7 +1,5 @@
 """Derived metrics, and facts of the build and of the runner: the catalogue says how, once."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Effects of parameters: who is paired with whom, and what the pairs say."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Samples become durations by block and arm, and those become verdicts on pairs of cells."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

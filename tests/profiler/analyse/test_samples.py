@@ -1,7 +1,5 @@
 """Launches become samples: joined by range, combined by the catalogue, never partly."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -20,7 +19,7 @@ from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord
 from profiler.run_folder.workers import note_environment
 from profiler.search.journal import Evaluated, RepeatedLook, SearchJournal, Terms
 from profiler.search.live_search import LiveSearch
-from profiler.sessions.search.proposals import FinishedBuilds, Proposals
+from profiler.sessions.search.proposals import Proposals
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
@@ -30,13 +29,13 @@ FAILED = EnvironmentUnusable("a full disk")
 class InstantBuilds:
     """Builds nothing, and is done at once."""
 
-    def __init__(self) -> None:
-        self.built: FinishedBuilds = {}
+    def __init__(self):
+        self.built = {}
 
-    def submit(self, variants: list[Variant]) -> None:
+    def submit(self, variants):
         self.built |= {v.id: (BuildResult(v.id, ok=True), 0.0) for v in variants}
 
-    def take_built(self, _: float) -> FinishedBuilds:
+    def take_built(self, _):
         built, self.built = self.built, {}
         return built
 
@@ -49,13 +48,13 @@ class Searching(BatchShare):
     batches: list[Piece] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
 
-    def advance(self) -> bool:
+    def advance(self):
         self._looked_at = 0.0
         is_left = super().advance()
         self.batches += [given for given in self.given_pieces if given not in self.batches]
         return is_left
 
-    def step(self) -> bool:
+    def step(self):
         """Go on; gives whether the search is under way."""
         if not self.is_begun:
             self.begin()
@@ -68,14 +67,7 @@ class Searching(BatchShare):
     is_begun: bool = False
 
 
-def finish(
-    search: Searching,
-    batch: Piece,
-    variants: list[str],
-    *,
-    looks: int = 0,
-    failed: Exception | None = None,
-) -> None:
+def finish(search, batch, variants, *, looks=0, failed=None):
     """Have a batch end with results of some of its configurations."""
     its = RunFolder(search.folder / f"its-{len(search.batches)}-{batch.worker}")
     its.path.mkdir(exist_ok=True)
@@ -90,21 +82,19 @@ def finish(
     for variant in variants:
         ratios = (0.01 * VARIANTS[variant]["x"],) * 2
         records.append(Evaluated(variant, Outcome.MEASURED, log_ratios={"small": ratios}))
-    future: Any = batch.future
+    future = batch.future
     future.status = "finished" if failed is None else "error"
     future.exception.return_value = failed
     search.sent.append((future.key, [], packed_run(its, [])))
 
 
-def incumbent_of(batch: Piece) -> str | None:
+def incumbent_of(batch):
     """The best so far, which is measured beside a batch."""
-    future: Any = batch.future
-    incumbent: str | None = future.batch.incumbent
-    return incumbent
+    return batch.future.batch.incumbent
 
 
 @pytest.fixture
-def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
+def searching(tmp_path, monkeypatch):
     module = "profiler.cluster.coordinator"
     monkeypatch.setattr(f"{module}.plan_part", lambda *_: SimpleNamespace(cells=()))
     monkeypatch.setattr(
@@ -112,7 +102,7 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         lambda _run, _arrived, environment, _seed: Worker(f"worker-{environment.gpu_uuid[-1]}"),
     )
 
-    def make(evaluations: int) -> Searching:
+    def make(evaluations):
         terms = Terms(
             key="today",
             strategy="exhaustive",
@@ -135,26 +125,22 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
         search.variants = {id_: Variant(id_, id_) for id_ in VARIANTS}
-        team: Any = Mock(device="a GPU", run=RunFolder(tmp_path), builds=())
+        team = Mock(device="a GPU", run=RunFolder(tmp_path), builds=())
         team.submit.side_effect = lambda *_, batch: Mock(status="pending", batch=batch)
         team.addresses.return_value = WORKERS
-        sent: list[Any] = []
+        sent = []
         team.queue.get.side_effect = lambda **_: [sent.pop(0) for _ in sent[:]]
         return Searching(
             folder=tmp_path,
             sent=sent,
             team=team,
-            proposals=Proposals(
-                search, LiveSearch(terms, VARIANTS, journal), cast(Any, InstantBuilds())
-            ),
+            proposals=Proposals(search, LiveSearch(terms, VARIANTS, journal), InstantBuilds()),
         )
 
     return make
 
 
-def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
-    searching: Callable[..., Searching],
-) -> None:
+def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(searching):
     search = searching(12)
     search.step()
     search.step()
@@ -177,7 +163,7 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     assert [look.variant for look in search.proposals.live.record.looks] == ["x=0", "x=0"]
 
 
-def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searching]) -> None:
+def test_a_search_that_has_ended_gives_nothing(searching):
     search = searching(2)
     search.step()
     search.step()
@@ -195,16 +181,14 @@ def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searchin
     assert incumbent_of(more.batches[0]) == "x=0", "built once more"
 
 
-def test_a_batch_that_is_begun_again_counts_each_result_once(
-    searching: Callable[..., Searching],
-) -> None:
+def test_a_batch_that_is_begun_again_counts_each_result_once(searching):
     search = searching(BATCH)
-    cast(Any, search.team).addresses.return_value = {"GPU-a": "tcp://a"}
+    search.team.addresses.return_value = {"GPU-a": "tcp://a"}
     search.step()
     search.step()
     (lost,) = search.batches
     variants, future = [*lost.ids], lost.future
-    cast(Any, search.team).addresses.return_value = {"GPU-b": "tcp://b"}
+    search.team.addresses.return_value = {"GPU-b": "tcp://b"}
     for _ in range(3):  # its worker died, and another one gets the batch
         search.step()
     lost.future = future
@@ -215,9 +199,7 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     assert evaluated == variants
 
 
-def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
-    searching: Callable[..., Searching],
-) -> None:
+def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(searching):
     search = searching(40)
     search.step()
     search.step()
@@ -239,9 +221,7 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
         search.step()
 
 
-def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(
-    searching: Callable[..., Searching],
-) -> None:
+def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(searching):
     search = searching(40)
     search.step()
     search.step()

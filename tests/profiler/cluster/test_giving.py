@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import pytest
-from distributed import Future
 
-from profiler.cluster.giving import Piece, Share, Team
+from profiler.cluster.giving import Share, Team
 from profiler.cluster.on_worker import device_of, resources_of
-from profiler.cluster.parcels import Parcel, packed_run
-from profiler.errors import EnvironmentUnusable, ProfilerError
+from profiler.cluster.parcels import packed_run
+from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment, Span
 from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
 from profiler.run_folder.workers import note_environment
@@ -33,22 +30,22 @@ class Pieces(Share):
     sent: list[Any] = field(default_factory=list)
     is_left: bool = True
 
-    def prepare(self) -> bool:
+    def prepare(self):
         return bool(self.open)
 
-    def take_next(self, worker: str) -> list[str]:
+    def take_next(self, worker):
         del worker
         ids, self.open = self.open[:1], self.open[1:]
         return ids
 
-    def submit(self, piece: Piece) -> Future[None]:
+    def submit(self, piece):
         return self.team.submit(piece.address, Mock(), ())
 
-    def take(self, piece: Piece, arrived: RunFolder, environment: Environment) -> None:
+    def take(self, piece, arrived, environment):
         assert environment == GPU
         self.taken.append(len(arrived.attempts()))
 
-    def finish(self, piece: Piece, error: ProfilerError | None) -> None:
+    def finish(self, piece, error):
         if error is None:
             assert piece.spans == (SPAN,)
             self.done.append((str(piece), piece.worker))
@@ -56,13 +53,12 @@ class Pieces(Share):
             self.failures.append((piece.worker, error.message))
             self.put_back(piece)
 
-    def put_back(self, piece: Piece) -> None:
+    def put_back(self, piece):
         self.open += piece.ids
 
-    def look(self, *workers: str) -> None:
+    def look(self, *workers):
         """Go on with these workers."""
-        team: Any = self.team
-        team.client.scheduler_info.return_value = {
+        self.team.client.scheduler_info.return_value = {
             "workers": {
                 f"tcp://{name}": {"name": name, "resources": resources_of("a GPU")}
                 for name in workers
@@ -73,7 +69,7 @@ class Pieces(Share):
 
 
 @pytest.fixture
-def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pieces]:
+def pieces(monkeypatch, tmp_path):
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
     monkeypatch.setattr("profiler.cluster.giving.variables_now", Mock())
     monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
@@ -82,13 +78,12 @@ def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pie
     run = RunFolder(tmp_path / "mine")
     run.path.mkdir()
 
-    def make(*work: str) -> Pieces:
+    def make(*work):
         team = Team(Mock(), device_of(GPU), Mock(), MagicMock())
         team.run = run
-        client: Any = team.client
-        client.submit.side_effect = lambda *_, **__: Mock(status="pending")
+        team.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
         share = Pieces(team=team, open=[*work])
-        queue: Any = Mock()
+        queue = Mock()
         queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
         team.queue = queue
         return share
@@ -97,11 +92,11 @@ def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pie
 
 
 @pytest.fixture
-def parcel(tmp_path: Path) -> Callable[..., Parcel]:
+def parcel(tmp_path):
     """Makes what a worker sends: its run, with some attempts."""
     run = RunFolder(tmp_path / "its")
 
-    def make(attempts: int = 0, environment: Environment | None = GPU) -> Parcel:
+    def make(attempts=0, environment=GPU):
         run.path.mkdir(exist_ok=True)
         run.write_record(RunRecord("sums", "2026-03-04T10:00:00+00:00", 1, GPU, {}))
         (run.path / "private/workers.json").unlink(missing_ok=True)
@@ -114,22 +109,20 @@ def parcel(tmp_path: Path) -> Callable[..., Parcel]:
     return make
 
 
-def finish(share: Pieces, piece: Piece, *parcels: Parcel, error: Exception | None = None) -> None:
+def finish(share, piece, *parcels, error=None):
     """Have work end after these parcels were sent of it."""
-    future: Any = piece.future
+    future = piece.future
     future.status = "finished" if error is None else "error"
     future.exception.return_value = error
     share.sent += [(future.key, [], parcel) for parcel in parcels]
 
 
-def test_only_what_the_newest_worker_measured_counts(
-    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
-) -> None:
+def test_only_what_the_newest_worker_measured_counts(pieces, parcel):
     """A worker that was cut off goes on, while another has its problem already."""
     share = pieces("rows=4")
     share.look("first")
     (cut_off,) = share.given_pieces
-    future: Any = cut_off.future
+    future = cut_off.future
     share.look("second")
     (heir,) = share.given_pieces
     assert (cut_off.worker, heir.worker) == ("first", "second")
@@ -143,39 +136,33 @@ def test_only_what_the_newest_worker_measured_counts(
     assert not share.is_left
 
 
-def test_an_attempt_is_taken_before_its_work_has_ended(
-    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
-) -> None:
+def test_an_attempt_is_taken_before_its_work_has_ended(pieces, parcel):
     share = pieces("rows=4")
     share.look("one")
     (given,) = share.given_pieces
-    future: Any = given.future
+    future = given.future
     share.sent = [(future.key, ["beware"], parcel(1)), ("a task given up", [], parcel(7))]
     share.look("one")
     assert share.taken == [1]
     assert share.given_pieces == [given]
-    reporter: Any = share.team.reporter
-    reporter.warn.assert_called_once_with("rows=4: beware")
+    share.team.reporter.warn.assert_called_once_with("rows=4: beware")
     finish(share, given, parcel(2), parcel())
     share.look("one")
     assert share.taken == [1, 2, 0]
     assert share.done == [("rows=4", "one")]
 
 
-def test_work_is_for_one_worker_at_one_address(
-    pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_is_for_one_worker_at_one_address(pieces, monkeypatch):
     share = pieces("rows=4")
     monkeypatch.setattr(Pieces, "wait_s", lambda *_: 60.0)
     share.look("one")
-    client: Any = share.team.client
-    (asked,) = client.submit.call_args_list
+    (asked,) = share.team.client.submit.call_args_list
     assert asked.kwargs["resources"] == resources_of("a GPU")
     assert asked.kwargs["workers"] == ["tcp://one"]
     (given,) = share.given_pieces
     share.workers["one"] = "tcp://elsewhere"  # it died, and is there again
     share._advance_piece(given)
-    assert [call.kwargs["workers"] for call in client.submit.call_args_list[1:]] == [
+    assert [call.kwargs["workers"] for call in share.team.client.submit.call_args_list[1:]] == [
         ["tcp://elsewhere"]
     ]
     assert share.given_pieces == [given]
@@ -184,14 +171,11 @@ def test_work_is_for_one_worker_at_one_address(
     given.waits_until = 0.0  # it stays away
     share.look("two")
     assert share.given_pieces[0].worker == "two"
-    reporter: Any = share.team.reporter
     gone = "rows=4: its worker is gone. Waiting for that GPU for 60 s."
-    reporter.warn.assert_called_once_with(gone)
+    share.team.reporter.warn.assert_called_once_with(gone)
 
 
-def test_what_has_ended_counts_though_its_worker_is_gone(
-    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
-) -> None:
+def test_what_has_ended_counts_though_its_worker_is_gone(pieces, parcel):
     share = pieces("rows=4")
     share.look("one")
     finish(share, share.given_pieces[0], parcel(1))
@@ -199,9 +183,7 @@ def test_what_has_ended_counts_though_its_worker_is_gone(
     assert share.done == [("rows=4", "one")]
 
 
-def test_each_worker_has_one_piece_at_a_time(
-    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
-) -> None:
+def test_each_worker_has_one_piece_at_a_time(pieces, parcel):
     share = pieces("a", "b", "c")
     share.look("one", "two")
     assert {given.worker for given in share.given_pieces} == {"one", "two"}
@@ -224,9 +206,7 @@ REFUSED = "What came back was refused: "
         (KeyError("x"), "KeyError: 'x'"),
     ],
 )
-def test_what_failed_goes_to_others(
-    error: Exception, words: str, pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
-) -> None:
+def test_what_failed_goes_to_others(error, words, pieces, parcel):
     share = pieces("a")
     share.look("one")
     finish(share, share.given_pieces[0], parcel(), error=error)
@@ -235,9 +215,7 @@ def test_what_failed_goes_to_others(
     assert [str(given) for given in share.given_pieces] == ["a"]
 
 
-def test_what_is_damaged_or_of_another_device_goes_to_others(
-    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
-) -> None:
+def test_what_is_damaged_or_of_another_device_goes_to_others(pieces, parcel):
     share = pieces("a")
     share.look("one")
     finish(share, share.given_pieces[0], ("another", parcel()[1]))
@@ -252,20 +230,16 @@ def test_what_is_damaged_or_of_another_device_goes_to_others(
     assert unknown.startswith(f"{REFUSED}it does not say in what environment")
 
 
-def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(
-    pieces: Callable[..., Pieces],
-) -> None:
+def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(pieces):
     share = pieces("a")
     share.look("one")
-    future: Any = share.given_pieces[0].future
-    future.status = "lost"
+    share.given_pieces[0].future.status = "lost"
     with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
         share.look("one")
 
 
-def test_a_scheduler_that_the_client_has_forgotten_is_lost(pieces: Callable[..., Pieces]) -> None:
+def test_a_scheduler_that_the_client_has_forgotten_is_lost(pieces):
     share = pieces("a")
-    client: Any = share.team.client
-    client.scheduler_info.return_value = {}
+    share.team.client.scheduler_info.return_value = {}
     with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
         share.advance()

@@ -1,36 +1,32 @@
 """The bench that a worker keeps between batches of a search."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
 from unittest.mock import Mock
 
 import pytest
 
 from profiler.cluster import on_worker as standing
-from profiler.cluster.on_worker import Standing, end_standing, kept_bench
+from profiler.cluster.on_worker import end_standing, kept_bench
 
 
 class Benches:
-    def __init__(self) -> None:
+    def __init__(self):
         self.made = 0
         self.ended = threading.Event()
 
-    def make(self, closing: ExitStack) -> Standing:
+    def make(self, closing):
         self.made += 1
         closing.callback(self.ended.set)
         return Mock(), Mock()
 
 
 @pytest.fixture
-def benches() -> Iterator[Benches]:
+def benches():
     yield Benches()
     end_standing()
 
 
-def test_batches_of_one_search_share_a_bench(benches: Benches) -> None:
+def test_batches_of_one_search_share_a_bench(benches):
     for _ in range(2):
         with kept_bench("mine", benches.make):
             assert benches.made == 1
@@ -39,15 +35,13 @@ def test_batches_of_one_search_share_a_bench(benches: Benches) -> None:
         assert benches.ended.is_set(), "there is one GPU"
 
 
-def test_it_does_not_outlast_an_error(benches: Benches) -> None:
+def test_it_does_not_outlast_an_error(benches):
     with pytest.raises(OSError, match="full"), kept_bench("mine", benches.make):
         raise OSError("full")
     assert benches.ended.is_set()
 
 
-def test_it_does_not_hold_the_gpu_where_no_batch_comes(
-    benches: Benches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_does_not_hold_the_gpu_where_no_batch_comes(benches, monkeypatch):
     monkeypatch.setattr(standing, "IDLE_S", 0.0)
     with kept_bench("mine", benches.make):
         pass

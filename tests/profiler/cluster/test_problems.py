@@ -1,10 +1,6 @@
 """Which worker gets which problems, how many at a time, and what is given up."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
-from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -31,29 +27,29 @@ PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 
 
 @pytest.fixture
-def problems(monkeypatch: pytest.MonkeyPatch) -> ProblemShare:
+def problems(monkeypatch):
     monkeypatch.setattr(f"{MODULE}.plan_part", Mock())
     monkeypatch.setattr(ProblemShare, "_earlier_parcel", lambda *_: None)
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
-    team: Any = Mock(request=request, failures={}, builds=(), stamped={}, homes={})
+    team = Mock(request=request, failures={}, builds=(), stamped={}, homes={})
     team.submit.side_effect = lambda *_, **__: Mock(status="pending")
     return ProblemShare(team=team, workers={A: "tcp://a", B: "tcp://b"})
 
 
-def given(ids: list[str], worker: str, ago_s: float = 0.0) -> Piece:
+def given(ids, worker, ago_s=0.0):
     """A piece that a worker has since some seconds."""
     piece = Piece(ids, worker, f"tcp://{worker}", time.monotonic() - ago_s)
     piece.future = Mock(status="pending")
     return piece
 
 
-def warned(problems: ProblemShare) -> list[str]:
-    warn = cast(Any, problems.team).reporter.warn
+def warned(problems):
+    warn = problems.team.reporter.warn
     return [call.args[0] for call in warn.call_args_list]
 
 
-def pass_by(problems: ProblemShare, seconds: float) -> None:
+def pass_by(problems, seconds):
     """Have seconds go by for what waits."""
     for lost in tuple(problems.given_pieces):
         problems._advance_piece(lost)
@@ -62,15 +58,13 @@ def pass_by(problems: ProblemShare, seconds: float) -> None:
         problems._advance_piece(lost)
 
 
-def lose(problems: ProblemShare, worker: str, lost: Piece) -> None:
+def lose(problems, worker, lost):
     del problems.workers[worker]
     problems.given_pieces.append(lost)
     pass_by(problems, 0)
 
 
-def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(
-    problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems, monkeypatch):
     monkeypatch.setattr(ProblemShare, "_is_measured", lambda *_: False)
     problems.open = ["small", "large"]
     problems.team.homes["small"] = Environment(gpu_uuid=A), {}
@@ -81,7 +75,7 @@ def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(
     assert problems.take_next(B) == ["small"]
 
 
-def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: ProblemShare) -> None:
+def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems):
     problems.finish(given(["small"], A), FULL)
     assert problems.prepare()
     assert not problems.take_next(A)
@@ -93,24 +87,20 @@ def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: Probl
     assert "no other worker can take it" in warned(problems)[1]
 
 
-def test_what_only_a_worker_that_left_could_take_is_given_up(problems: ProblemShare) -> None:
+def test_what_only_a_worker_that_left_could_take_is_given_up(problems):
     problems.finish(given(["large"], A), FULL)
     del problems.workers[B]
     assert not problems.prepare()
     assert problems.team.failures == {"large": FULL}
 
 
-def test_of_a_task_that_failed_what_is_missing_is_given_one_by_one(
-    problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_task_that_failed_what_is_missing_is_given_one_by_one(problems, monkeypatch):
     monkeypatch.setattr(ProblemShare, "_is_measured", lambda _, problem: problem == "1")
     problems.finish(given(["0", "1", "2"], A), FULL)
     assert [problems.take_next(B) for _ in range(3)] == [["0"], ["2"], []]
 
 
-def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
-    problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(problems, monkeypatch):
     problems.open = ["4"]
     lose(problems, A, given(["0", "1", "2"], A, ago_s=60))
     assert problems.prepare()
@@ -136,9 +126,7 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
 @pytest.mark.parametrize(
     ("measured_s", "waits_s"), [(1.0, 1.0), (60.0, 60.0), (3600.0, LONGEST_WAIT_S)]
 )
-def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
-    measured_s: float, waits_s: float, problems: ProblemShare
-) -> None:
+def test_a_gpu_is_waited_for_as_long_as_it_had_measured(measured_s, waits_s, problems):
     lose(problems, A, given(["0"], A, ago_s=measured_s))
     pass_by(problems, waits_s - 0.5)
     assert not problems.take_next(B)
@@ -147,12 +135,12 @@ def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
 
 
 @pytest.fixture
-def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def explaining(problems, monkeypatch):
     """Begins to explain the cells of problems that a GPU measured, a processor where it is None."""
     explain = ExplainShare(team=problems.team, workers=problems.workers)
     monkeypatch.setattr(Share, "measure", lambda _: None)
 
-    def begin(gpu: str | None, *ids: str) -> ExplainShare:
+    def begin(gpu, *ids):
         cells = tuple(f"cell {id_}" for id_ in ids)
         monkeypatch.setattr(f"{MODULE}.cells_to_explain", lambda *_, **__: cells)
         explain.team.homes = {id_: (Environment(gpu_uuid=gpu), {}) for id_ in ids}
@@ -162,12 +150,12 @@ def explaining(problems: ProblemShare, monkeypatch: pytest.MonkeyPatch) -> Calla
     return begin
 
 
-def test_cells_wait_for_the_gpu_that_measured_them(explaining: Callable[..., ExplainShare]) -> None:
+def test_cells_wait_for_the_gpu_that_measured_them(explaining):
     """A worker that dies is there again within seconds, at another address."""
     explained = explaining(A, "1")
     (cells,) = explained.given_pieces
     assert (cells.worker, cells.ids, explained.open) == (A, ["1"], [])
-    assert cast(Any, explained.team).submit.call_args.kwargs["explain"] == ("cell 1",)
+    assert explained.team.submit.call_args.kwargs["explain"] == ("cell 1",)
     del explained.workers[A]
     pass_by(explained, SHORTEST_WAIT_S - 1)
     explained.workers[A] = "tcp://elsewhere"
@@ -183,9 +171,7 @@ def test_cells_wait_for_the_gpu_that_measured_them(explaining: Callable[..., Exp
     assert explained.given_pieces, "a run that goes on waits as long"
 
 
-def test_cells_of_a_processor_are_explained_by_any_worker(
-    explaining: Callable[..., ExplainShare],
-) -> None:
+def test_cells_of_a_processor_are_explained_by_any_worker(explaining):
     explained = explaining(None, "1")
     assert explained.prepare()
     cells = explained.take_next(B)
@@ -195,9 +181,7 @@ def test_cells_of_a_processor_are_explained_by_any_worker(
     assert explained.take_next(A) == ["1"]
 
 
-def test_cells_that_fail_together_are_explained_problem_by_problem(
-    explaining: Callable[..., ExplainShare],
-) -> None:
+def test_cells_that_fail_together_are_explained_problem_by_problem(explaining):
     explained = explaining(A, "1", "2")
     (together,) = explained.given_pieces
     explained.given_pieces.clear()
@@ -212,7 +196,7 @@ def test_cells_that_fail_together_are_explained_problem_by_problem(
 # ---- how many problems a task has ----------------------------------------------------------------
 
 
-def measured(problems: ProblemShare, ids: list[str], worker: str, start_s: float = 4.0) -> None:
+def measured(problems, ids, worker, start_s=4.0):
     """Have work end whose problems take a second each, after its start."""
     ended, end_s = given(ids, worker), start_s + len(ids)
     ended.spans = (
@@ -222,7 +206,7 @@ def measured(problems: ProblemShare, ids: list[str], worker: str, start_s: float
     problems.finish(ended, None)
 
 
-def test_tasks_are_shared_out_by_what_the_first_took(problems: ProblemShare) -> None:
+def test_tasks_are_shared_out_by_what_the_first_took(problems):
     problems.open = [str(number) for number in range(10)]
     first, second = problems.take_next(A), problems.take_next(B)
     assert (first, second) == (["0"], ["1"]), "nobody knows how long they take"
@@ -234,7 +218,7 @@ def test_tasks_are_shared_out_by_what_the_first_took(problems: ProblemShare) -> 
     assert (third, fourth) == (["2", "3", "4", "5"], ["6", "7", "8", "9"])
 
 
-def pace(each_s: float, start_s: float = 5.0, problems: int = 50) -> Pace:
+def pace(each_s, start_s=5.0, problems=50):
     return Pace(problems, start_s + problems * each_s, problems * each_s)
 
 
@@ -252,8 +236,6 @@ def pace(each_s: float, start_s: float = 5.0, problems: int = 50) -> Pace:
         (pace(50.0), 3, 1),
     ],
 )
-def test_a_task_takes_a_sensible_time_and_less_at_the_end(
-    made: Pace, left: int, size: float
-) -> None:
+def test_a_task_takes_a_sensible_time_and_less_at_the_end(made, left, size):
     """But not less than its start takes."""
     assert made.problems_of_task(left, 0, workers=2) == size

@@ -1,7 +1,5 @@
 """What a program gets of a check: errors, and how many blocks would settle what is open."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

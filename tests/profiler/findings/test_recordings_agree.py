@@ -1,7 +1,5 @@
 """On a recording of each kind, page, CSV, console, JSON and gate print one number for each cell."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The why of runs that were explained: which pairs, what is told of them, and that it adds up."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 TIME = "gpu__time_duration.sum"
 HEAD = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"]
@@ -36,34 +34,34 @@ class Format:
     file: str = "given.txt"
 
     @property
-    def is_json(self) -> bool:
+    def is_json(self):
         """Whether a whole file is one document of JSON."""
         return self.text().startswith(("{", "["))
 
-    def text(self, *records: Sequence[str]) -> str:
+    def text(self, *records):
         """A whole file with these records."""
         lines = [*self.head, *(self._body(records)), *self.tail]
         return "\n".join(lines) + "\n"
 
-    def _body(self, records: Sequence[Sequence[str]]) -> list[str]:
+    def _body(self, records):
         joined = self.between.join("\n".join(record) for record in records)
         return joined.split("\n") if joined else []
 
 
-def quoted(cells: Sequence[str]) -> str:
+def quoted(cells):
     return ",".join(f'"{cell}"' for cell in cells)
 
 
-def raw_row(number: int, value: str) -> str:
+def raw_row(number, value):
     return quoted([str(number), *LAUNCH, KERNELS[number], "1", "7", value])
 
 
-def details_row(number: int, value: str, metric: str = TIME, unit: str = "ns") -> str:
+def details_row(number, value, metric=TIME, unit="ns"):
     cells = [str(number), *LAUNCH, KERNELS[number], "1", "7"]
     return quoted([*cells, "Command line profiler metrics", metric, unit, value])
 
 
-def text_launch(number: int, value: str) -> tuple[str, ...]:
+def text_launch(number, value):
     return (
         f"  {KERNELS[number]} (64, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0",
         "    Section: GPU Speed Of Light Throughput",
@@ -75,14 +73,14 @@ def text_launch(number: int, value: str) -> tuple[str, ...]:
     )
 
 
-def event(number: int, **changes: Any) -> str:
+def event(number, **changes):
     facts = {"correlation": number, "device": 0, "stream": 7, "context": 1}
     start = 1000 * number
     fields = {"ph": "X", "cat": "kernel", "name": KERNELS[number], "ts": start, "args": facts}
     return json.dumps({**fields, "dur": NS[number] / 1000, "pid": 0, "tid": 7, **changes})
 
 
-def tried(number: int, time: str) -> tuple[str, ...]:
+def tried(number, time):
     shown = f"XBLOCK: {2**number}, num_warps: 4, num_ctas: 1, num_stages: 1"
     return (
         f"Benchmark all input configs for triton_{number}, get:",
@@ -91,14 +89,14 @@ def tried(number: int, time: str) -> tuple[str, ...]:
     )
 
 
-def choices(number: int, time: str) -> tuple[str, ...]:
+def choices(number, time):
     return (
         f"AUTOTUNE mm_{number}(4x4, 4x4)",
         f"  triton_mm_{number} {time} ms 100.0% BLOCK_K={2**number}, num_warps=4",
     )
 
 
-def sum_row(number: int) -> str:
+def sum_row(number):
     numbers = [
         "10.0",
         f"{NS[number]}",
@@ -110,19 +108,19 @@ def sum_row(number: int) -> str:
     return ",".join([*numbers, f'"{KERNELS[number]}"'])
 
 
-def sum_in_json(row: str) -> str:
+def sum_in_json(row):
     *numbers, name = next(csv.reader([row]))
     cells = [*map(float, numbers), name]
     return json.dumps(dict(zip([*SUMS, "StdDev (ns)", "Name"], cells, strict=True)))
 
 
-def in_columns(number: int) -> str:
+def in_columns(number):
     ns = f"{NS[number]:,}"
     four = "".join(f"  {ns:>8}" for _ in range(4))
     return f"     10.0  {ns:>15}          1{four}          0.0  {KERNELS[number]}"
 
 
-def source_page(number: int) -> tuple[str, ...]:
+def source_page(number):
     return (
         quoted(["Kernel Name", KERNELS[number]]) + ",",
         quoted(["Address", "Source", *SAMPLES, "Instructions Executed"]),
@@ -130,30 +128,30 @@ def source_page(number: int) -> tuple[str, ...]:
     )
 
 
-def launched(number: int, start: str) -> str:
+def launched(number, start):
     sizes = "64,1,1,256,1,1,32,0.000,0.000,,,,"
     return f'{start},{NS[number]},{number},{sizes},NVIDIA H100 (0),1,,7,"{KERNELS[number]}"'
 
 
-def cached(number: int, time: object) -> tuple[str, ...]:
+def cached(number, time):
     entry = {"block": 2**number, "tile": 1, "time": time, "compile_time": 431.2}
     return (f'"{2**number},1": {json.dumps(entry)}',)
 
 
-def in_ms(number: int) -> str:
+def in_ms(number):
     return f"{NS[number] / 1e6:.6f}"
 
 
-def in_ps(number: int) -> str:
+def in_ps(number):
     """Another unit than the base unit: that it was read shows."""
     return f"{1000 * NS[number]:,}"
 
 
-def with_separators(number: int) -> str:
+def with_separators(number):
     return f"{NS[number]:,}"
 
 
-def result_of(number: int, time_ms: object, invalidity: str = "correct") -> tuple[str, ...]:
+def result_of(number, time_ms, invalidity="correct"):
     configuration = {"block": 2**number, "tile": 1}
     times = {"compilation": 20.5, "runtimes": [time_ms] * 3}
     facts = {"configuration": configuration, "times": times, "invalidity": invalidity}

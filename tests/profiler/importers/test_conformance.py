@@ -4,20 +4,16 @@ A format gives a file of a few records, and one of which nothing can be made. Wh
 is imported of it is compared as pairs of a name and a time; what is not read has to be counted.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import zip_longest
 from operator import getitem
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -39,12 +35,11 @@ from nsys_exports import ExportFile
 from small_files import EACH, FORMATS, KERNELS, NS, choices, event, raw_row, tried
 
 WITH_RECORDS = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
-Facts = Counter[tuple[str, float | None]]
-READ: dict[tuple[str | bytes, str], tuple[Facts, str]] = {}
+READ = {}
 """What was imported of a file's content and name."""
 
 
-def fake_tool(path: Path, does: str) -> str:
+def fake_tool(path, does):
     """A stand-in for ncu or nsys."""
     path.write_text(f"#!/bin/sh\n{does}\n")
     path.chmod(0o755)
@@ -52,7 +47,7 @@ def fake_tool(path: Path, does: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tools(tmp_path, monkeypatch):
     """Tools that print a report as it is, or export it as it is."""
     prints = 'case "$*" in *"page raw"*) cat "$2";; esac'
     monkeypatch.setenv("PROFILER_NCU", fake_tool(tmp_path / "ncu", prints))
@@ -60,19 +55,19 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., tuple[Facts, str]]:
+def read(tmp_path):
     """What is imported of a file, as names with times, and all that is said of the rest.
 
     Of the same file it is the same: most tests hold another one against the whole, read once.
     """
 
-    def imported(content: str | bytes, name: str = "given.txt") -> tuple[Facts, str]:
+    def imported(content, name="given.txt"):
         if (content, name) not in READ:
             READ[content, name] = read_anew(content, name)
         facts, rest = READ[content, name]
         return facts.copy(), rest
 
-    def read_anew(content: str | bytes, name: str) -> tuple[Facts, str]:
+    def read_anew(content, name):
         path, target = tmp_path / name, tmp_path / "out.json"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         read, notices = read_files([path])
@@ -87,11 +82,11 @@ def read(tmp_path: Path) -> Callable[..., tuple[Facts, str]]:
     return imported
 
 
-def rounded(time: float | None) -> float | None:
+def rounded(time):
     return None if time is None else round(time, 6)
 
 
-def _facts(document: dict[str, Any]) -> list[tuple[str, float | None]]:
+def _facts(document):
     facts = [
         (launch["kernel"], launch["metrics"]["duration_ns"])
         for launch in document.get("launches", ())
@@ -207,7 +202,7 @@ def test_of_a_file_that_was_cut_anywhere_what_is_there_is_right(read, form, enco
         assert known <= {(name.partition(" {")[0], time) for name, time in whole}, content[:end]
 
 
-def places_of(document: Any) -> Iterator[tuple[Any, ...]]:
+def places_of(document):
     """Keys and indices that lead to each value of a JSON document."""
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
     for key, value in pairs:
@@ -552,7 +547,7 @@ def test_lines_of_a_log_may_be_values_of_json(read, form):
     assert read("\n".join(lines), form.file)[0] == read(whole, form.file)[0]
 
 
-def call(number: int, category: str, name: str) -> str:
+def call(number, category, name):
     return event(number, cat=category, name=name, pid=9, ts=1000 * number - 9)
 
 
@@ -616,7 +611,7 @@ def test_events_without_a_category_are_counted_by_their_process(read, tmp_path):
     assert '"of no category (process 40)": 1' in said
 
 
-def of_ascend(name: str, pid: int, start_us: float, task: dict) -> str:
+def of_ascend(name, pid, start_us, task):
     """An event as Ascend's tracer writes it: no category, times as texts."""
     times = {"ts": f"{1707012345678000 + start_us:.2f}", "dur": 4.5}
     return json.dumps({"ph": "X", "name": name, "pid": pid, "tid": 7, **times, "args": task})
@@ -659,7 +654,7 @@ def test_ranges_have_unknown_operations_where_no_call_is_known(read, tmp_path):
 # ---- exports of nsys: tables, and no lines -------------------------------------------------------
 
 
-def export(folder: Path, rows: Sequence[tuple[int, int, str]]) -> ExportFile:
+def export(folder, rows):
     """An export with kernels (start, end, name)."""
     made = ExportFile(folder / "a.sqlite")
     for number, (start, end, name) in enumerate(rows, start=1):

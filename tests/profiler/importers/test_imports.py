@@ -16,6 +16,7 @@ from profiler.commands.output import dump
 from profiler.errors import ParseError, UsageError
 from profiler.importers.registry import read_files
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
 CAPTURES = sorted(RECORDINGS.glob("*.csv*"))
 ALWAYS = {"duration_ns", "cycles", "registers", "l2_hit_pct"}

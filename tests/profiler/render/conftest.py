@@ -4,24 +4,13 @@ import functools
 
 import lxml.html
 import pytest
-from markupsafe import Markup
 from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.find import find
-from profiler.render.figures import charts
 from profiler.render.page import render_page
 
 FEW = ("duration_ns", "cycles", "registers")
 """Metrics of the pages that are drawn of every kind; `page` has all."""
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Figures are made and not drawn, for tests of words and tables: two thirds of a page's time.
-
-    Not for tests that ask `page_of`: others get the page that it keeps.
-    """
-    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
 
 
 @pytest.fixture(scope="session")

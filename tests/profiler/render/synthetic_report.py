@@ -1,7 +1,5 @@
 """A made-up run that has everything a page must cope with; no numbers here were measured."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The page of single parameters: effects by problem, and the counters that went with them."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

@@ -1,7 +1,5 @@
 """The page that tunes: ratios to the best, one for all, effects, needs, the funnel."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import lxml.html

@@ -1,7 +1,5 @@
 """The first screen: one sentence, four cards, one figure; everything else is further down."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from dataclasses import replace

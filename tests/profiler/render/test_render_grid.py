@@ -1,7 +1,5 @@
 """The page of grids: axes, ratios both ways, outcomes, magnitudes, slices and extremes."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

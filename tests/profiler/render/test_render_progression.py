@@ -1,7 +1,5 @@
 """The page of a ladder: ratios to the reference, steps, the ledger and what went with a step."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """The section of timelines: its tables, its pages, and what the terminal says of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Verdicts on pages and in the console: what may be called faster, the best, or a tie."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

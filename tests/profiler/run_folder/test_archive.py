@@ -9,12 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
 
 from profiler.commands.report import ReportRequest, read_run, rebuild_report
 from profiler.comparison.runs import find_runs, read_runs
 from profiler.errors import ExitCode, ProfilerError, UsageError
-from profiler.render.figures import charts
 from profiler.run_folder import archive
 from profiler.run_folder.archive import open_run, write_archive
 from profiler.run_folder.load.assemble import assemble
@@ -56,12 +54,9 @@ def test_a_changed_archive_is_unpacked_again(measured, tmp_path):
     assert len(open_run(path).attempts()) == len(first.attempts()) + 1
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("with_folder", [False, True])
-def test_a_run_that_somebody_zipped_is_read_and_stays_as_it_is(
-    measured, tmp_path, monkeypatch, with_folder
-):
-    # Drawing takes half the time.
-    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
+def test_a_run_that_somebody_zipped_is_read_and_stays_as_it_is(measured, tmp_path, with_folder):
     run = measured.run.path
     root, base = (run.parent, run.name) if with_folder else (run, ".")
     sent = Path(shutil.make_archive(str(tmp_path / "sent"), "zip", root, base))

@@ -6,17 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
 from run_folders import SPEC, Workplace
 
 from profiler.commands.compare import CompareRequest, show_comparison
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import UsageError
-from profiler.render.figures import charts
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 EVIL = """\
 from pathlib import Path
 Path({marker!r}).touch()
@@ -45,8 +44,6 @@ def look(folder, tmp_path, monkeypatch):
     """Report and compare, in a folder whose modules Python would find; gives the report's JSON."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    # Drawing takes half the time.
-    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
     target = tmp_path / "out/it.json"
     rebuild_report(ReportRequest(folder, tmp_path / "out", json_target=str(target), color="never"))
     other = write_recording(RunFolder(folder), tmp_path / "other.zip", [])

@@ -6,11 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
 
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode
-from profiler.render.figures import charts
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 
@@ -78,12 +76,6 @@ def damaged(tmp_path, change, name="timers"):
     return copy, tmp_path / "out"
 
 
-@pytest.fixture
-def _undrawn(monkeypatch):
-    """Figures take half of the time of a page; those of damaged runs are drawn in tests/faults."""
-    monkeypatch.setattr(charts, "to_svg", lambda *_: Markup("<svg></svg>"))
-
-
 def document_of(copy, out):
     request = ReportRequest(
         copy, out, json_target=str(out / "it.json"), verbose=True, color="never"
@@ -92,7 +84,7 @@ def document_of(copy, out):
     return code, json.loads((out / "it.json").read_text())
 
 
-@pytest.mark.usefixtures("_undrawn")
+@pytest.mark.usefixtures("undrawn")
 def test_without_the_timer_that_was_to_be_judged_it_is_said_which_one_is(tmp_path, capsys):
     copy, out = damaged(tmp_path, lambda copy: shutil.rmtree(copy / "raw/ncu-timing.001"))
     _, document = document_of(copy, out)
@@ -101,7 +93,7 @@ def test_without_the_timer_that_was_to_be_judged_it_is_said_which_one_is(tmp_pat
     assert notice["text"] in " ".join(capsys.readouterr().err.split("\n"))
 
 
-@pytest.mark.usefixtures("_undrawn")
+@pytest.mark.usefixtures("undrawn")
 def test_a_journal_that_was_cut_off_costs_the_cells_behind_the_cut(tmp_path):
     def cut(copy):
         journal = copy / "raw/ncu-timing.001/journal.jsonl.gz"

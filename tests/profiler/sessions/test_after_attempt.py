@@ -1,7 +1,5 @@
 """What is read of an attempt of ncu at once, and what of its kernels cannot be compared."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

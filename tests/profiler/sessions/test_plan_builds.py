@@ -1,7 +1,5 @@
 """Builds of a plan: parameters that act at launch, and those without effect."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from profiler.errors import SpecError
