@@ -28,7 +28,7 @@ from profiler.render.tables.heats import Heat, RatioScale, scale_of
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
 from profiler.render.words import numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
-from profiler.render.words.signs import OUTCOME_WORDS
+from profiler.render.words.signs import OUTCOME_WORDS, SYMBOLS
 
 CROSS = "\u00d7"
 """Stands where one of the runs has no correct time; ratios here go without a sign of their own."""
@@ -233,7 +233,6 @@ def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     return tuple(map(sentence_of, texts))
 
 
-_SYMBOLS = {Verdict.FASTER: "\u25bc", Verdict.SLOWER: "\u25b2"}
 _FEWEST_OF_HEAT = 2
 """Variants and problems below which a heat map says nothing that a table does not."""
 
@@ -285,8 +284,7 @@ def heat_datum(
     colour = scale.css(change.ratio)
     if not judged:
         return Datum(text, raw, title, colour)
-    if change.verdict in _SYMBOLS:
-        return Datum(f"{_SYMBOLS[change.verdict]}{text}", raw, title, colour)
-    if change.verdict is Verdict.SAME:
-        return Datum(f"={text}", raw, title, "h0")
-    return Datum(text, raw, title, "failed")
+    decided = {Verdict.FASTER: colour, Verdict.SLOWER: colour, Verdict.SAME: "h0"}
+    if change.verdict not in decided:
+        return Datum(text, raw, title, "failed")
+    return Datum(f"{SYMBOLS[change.verdict]}{text}", raw, title, decided[change.verdict])

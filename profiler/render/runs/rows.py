@@ -152,14 +152,7 @@ def _metric_words(change: MetricChange) -> str:
 # ---- words and colours ---------------------------------------------------------------------------
 
 
-VERDICT_CSS: Mapping[Verdict | None, str] = {
-    Verdict.FASTER: "outcome good",
-    Verdict.SLOWER: "outcome bad",
-    Verdict.SAME: "outcome same",
-    Verdict.UNCLEAR: "outcome absent",
-    Verdict.NO_DATA: "outcome absent",
-    None: "outcome absent",
-}
+_VERDICT_CSS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad", Verdict.SAME: "same"}
 """The symbol before the word and its colour come with the class."""
 
 PROGRAM_WORDS: Mapping[Program, str] = {
@@ -213,17 +206,15 @@ def verdict_word(change: CellChange) -> str:
     """The verdict, of `same` with its margin; `no verdict` where none was given."""
     if change.verdict is None:
         return NO_VERDICT
-    margin = (
-        f" within \u00b1{percent(change.judgement.margin)}"
-        if change.verdict is Verdict.SAME
-        else ""
-    )
+    is_same = change.verdict is Verdict.SAME
+    margin = f" within \u00b1{percent(change.judgement.margin)}" if is_same else ""
     return f"{change.verdict.word.lower()}{margin}"
 
 
 def verdict_datum(change: CellChange) -> Datum:
     """The verdict as word, symbol and colour; its reason on hover."""
-    return Datum(verdict_word(change), title=reason_words(change), css=VERDICT_CSS[change.verdict])
+    css = "absent" if change.verdict is None else _VERDICT_CSS.get(change.verdict, "absent")
+    return Datum(verdict_word(change), title=reason_words(change), css=f"outcome {css}")
 
 
 def reason_words(change: CellChange) -> str:
