@@ -125,8 +125,12 @@ class Measurement:
     def _rest_forecast(
         self, session: SessionPlan, earlier: Sequence[Loaded]
     ) -> RestForecast | None:
-        """Forecast of a session by this run's sessions, and by the newest other run's."""
-        if isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload):
+        """Forecast of a session by this run's sessions, and by the newest other run's.
+
+        None where processes take more time than visits: the rate of the visits tells of them.
+        """
+        is_command = isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload)
+        if is_command or session.starts_anew:
             return None
         collect = self.book.execution.loaded.experiment.collect
         past_here, checked = past_of_run(self._costs_here(earlier), session, collect)
