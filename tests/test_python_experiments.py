@@ -361,6 +361,49 @@ def measured(profiler, name, source, *more):
     return cells, done
 
 
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, columns)
+        self.norm = torch.nn.BatchNorm1d(columns)
+
+    def forward(self, x):
+        return self.norm(self.linear(x))
+
+def get_inputs():
+    return [torch.rand(32, 64)]
+
+def get_init_inputs():
+    return [48]
+"""
+ANSWER = """
+from task import Model
+
+class ModelNew(Model):
+    def forward(self, x):
+        y = self.linear(x)
+        return (y - y.mean(0)) / (y.var(0, unbiased=False) + self.norm.eps).sqrt()
+
+class Unbiased(Model):
+    def forward(self, x):
+        y = self.linear(x)
+        return (y - y.mean(0)) / (y.var(0) + self.norm.eps).sqrt()
+"""
+
+
+def test_a_task_of_kernelbench_is_measured_beside_its_answer(profiler):
+    (profiler.folder / "task.py").write_text(TASK)
+    (profiler.folder / "answer.py").write_text(ANSWER)
+    text = example("python.md", "task")
+    wrong = text[text.index("@bench.variant(setup=True)") :].replace("new(", "unbiased(")
+    cells, _ = measured(profiler, "bench", text + wrong.replace("ModelNew", "Unbiased"))
+    assert cells["reference..default"][0] == cells["new..default"][0] == "measured", cells
+    assert cells["unbiased..default"][0] == "wrong_result"
+
+
 def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profiler):
     cells, done = measured(profiler, "norm", example("python.md", "residual-norm"))
     assert done.code == 0, done.err
