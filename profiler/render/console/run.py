@@ -103,12 +103,12 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
             *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.are_given else []),
         )
-    rich_table.add_rest_caption(len(rows) - len(shown_variants), "variant")
     winner = findings.ranking.deciding_winners.get(problem.id)
-    source = _caption(findings.programs, [winner]) if winner and findings.verdicts.are_given else ""
+    if winner and findings.verdicts.are_given:
+        rich_table.caption = _caption(findings.programs, [winner])
     if winner and winner.final and any(value.source != FINAL for _, value in shown_variants):
-        source = f"{source} Of variants that were not confirmed: of the timing blocks."
-    rich_table.caption = _joined_sentences(rich_table.caption, source)
+        rich_table.caption += " Of variants that were not confirmed: of the timing blocks."
+    rich_table.add_rest_caption(len(rows) - len(shown_variants), "variant")
     return rich_table
 
 
@@ -143,10 +143,6 @@ def _name_with_role(programs: Programs, variant: Variant) -> str:
     return f"{variant.label} (reference)" if variant.id in programs.references else variant.label
 
 
-def _joined_sentences(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
-
-
 def _winners_table(findings: Findings) -> TextTable:
     programs = findings.programs
     metric, has_verdicts = findings.numbers.primary, findings.verdicts.are_given
@@ -176,15 +172,10 @@ def _winners_table(findings: Findings) -> TextTable:
             *([_verdict(pair)] if has_verdicts else []),
             _tie_words(winner),
         )
-    rich_table.add_rest_caption(
-        len(programs.problems) - len(best.keys() | tried),
-        "problem",
-        ": not measured",
-    )
     if has_verdicts:
-        rich_table.caption = _joined_sentences(
-            rich_table.caption, _caption(programs, list(best.values()))
-        )
+        rich_table.caption = _caption(programs, list(best.values()))
+    unmeasured = len(programs.problems) - len(best.keys() | tried)
+    rich_table.add_rest_caption(unmeasured, "problem", ": not measured")
     return rich_table
 
 
@@ -231,7 +222,7 @@ def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
     has_verdicts = findings.verdicts.are_given
     rows = _top_ranks(findings)
-    rich_table = TextTable(_top_title(findings.programs, rows))
+    rich_table = TextTable(_top_title(findings.programs, rows), _verdict_caption(findings))
     rich_table.add_columns("variant", name=True)
     rich_table.add_columns(_ratio_head(findings.programs), right=True)
     rich_table.add_columns("worst", right=True, drop=3)
@@ -254,7 +245,6 @@ def _top_table(findings: Findings) -> TextTable:
         )
     ranked = sum(bool(row.slowdowns) for row in findings.ranking.ranks)
     rich_table.add_rest_caption(ranked - sum(bool(row.slowdowns) for row in rows), "variant")
-    rich_table.caption = _joined_sentences(rich_table.caption, _verdict_caption(findings))
     return rich_table
 
 

@@ -80,9 +80,9 @@ class TextTable:
         self._rows.append((*texts, *(Text() for _ in range(missing))))
 
     def add_rest_caption(self, count: int, row: str, where: str = " in the page") -> None:
-        """Say in the caption how many rows were left out, if any, and where they stand."""
+        """Begin the caption with how many rows were left out, if any, and where they stand."""
         if count > 0:
-            self.caption = f"{counted(count, f'more {row}')}{where}."
+            self.caption = f"{counted(count, f'more {row}')}{where}. {self.caption}".rstrip()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Give the lines of the table at the width of the console."""

@@ -180,6 +180,25 @@ def places_of_ticks(scale: Scale, locator: Locator) -> list[float]:
     return scale.inside([float(tick) for tick in locator.tick_values(scale.low, scale.high)])
 
 
+def apart(
+    ticks: Sequence[float], ends: tuple[float, float], most: int, *, logarithmic: bool
+) -> list[float]:
+    """Ticks whose labels have room; values that are short to write come first.
+
+    `most`: labels that there is room for beside each other from one of the ends to the other.
+    """
+
+    def place(value: float) -> float:
+        return math.log(value) if logarithmic else value
+
+    least = (place(ends[1]) - place(ends[0])) / most
+    shown_ticks: list[float] = []
+    for tick in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
+        if all(abs(place(tick) - place(shown_tick)) >= least for shown_tick in shown_ticks):
+            shown_ticks.append(tick)
+    return sorted(shown_ticks)
+
+
 @dataclass(frozen=True)
 class Axes:
     """A rectangle of a drawing with its scales."""

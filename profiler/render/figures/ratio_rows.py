@@ -14,6 +14,7 @@ from profiler.render.figures.axes import (
     Handle,
     RowAxes,
     Scale,
+    apart,
     legend,
     sheet,
     times_ticks,
@@ -146,13 +147,7 @@ def ratio_ticks(low: float, high: float, most: int = 14) -> list[float]:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         candidates = {float(f"{step * 10**decade:.6g}") for decade in decades for step in _ROUND}
     inside = [tick for tick in candidates if low <= tick <= high]
-    least = math.log(high / low) / most
-    shown_ticks: list[float] = []
-    # 1 and what is short to write first: the others stand where these leave room.
-    for tick in sorted(inside, key=lambda tick: (tick != 1, len(f"{tick:g}"), tick)):
-        if all(abs(math.log(tick / shown_tick)) >= least for shown_tick in shown_ticks):
-            shown_ticks.append(tick)
-    return sorted(shown_ticks)
+    return apart(inside, (low, high), most, logarithmic=True)
 
 
 # ---- small multiples with intervals; a panel for each problem, or for each step ------------------

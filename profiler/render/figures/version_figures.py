@@ -15,6 +15,7 @@ from profiler.render.figures.axes import (
     Handle,
     RowAxes,
     Scale,
+    apart,
     at_most,
     decade_ticks,
     legend,
@@ -224,7 +225,7 @@ def _scaled(
     across = axes.across(limits(xs, logarithmic=steps), logarithmic=steps)
     widest = widest_in([f"{tick:g}" for tick in ticks]) + _TICK_ROOM_IN
     most = max(1, int((axes.right - axes.left) / POINTS / widest))
-    shown_ticks = across.inside(apart(ticks, most, logarithmic=steps))
+    shown_ticks = across.inside(apart(ticks, (ticks[0], ticks[-1]), most, logarithmic=steps))
     axes.grid_across(across, named_ticks(shown_ticks), labels[0])
     logarithmic = spans and bool(marks)
     bottom, top = limits([mark.value for mark in marks], logarithmic=logarithmic)
@@ -251,20 +252,6 @@ def _curves(axes: Axes, series: Sequence[Sequence[Mark]], scales: tuple[Scale, S
         outline = styles.marker(styles.MARKERS[first.role], _MARKER)
         for at in points:
             axes.drawing.symbol(outline, at, styles.symbol(first.colour), group)
-
-
-def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:
-    """Ticks, of sorted ones, whose labels have room; values that are short to write come first.
-
-    `most`: labels that the axis has room for beside each other.
-    """
-    places = {tick: math.log(tick) if logarithmic else tick for tick in ticks}
-    least = (places[ticks[-1]] - places[ticks[0]]) / most
-    shown_ticks: list[float] = []
-    for tick in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
-        if all(abs(places[tick] - places[shown_tick]) >= least for shown_tick in shown_ticks):
-            shown_ticks.append(tick)
-    return sorted(shown_ticks)
 
 
 def _line_legend(drawing: Drawing, roles: Mapping[str, str]) -> None:

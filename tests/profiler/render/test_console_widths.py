@@ -229,6 +229,15 @@ def wide_table():
     return shown
 
 
+def test_a_caption_begins_with_the_rows_that_were_left_out():
+    shown = TextTable("Some rows", "Medians.")
+    shown.add_columns("variant", name=True)
+    shown.add_rest_caption(0, "cell")
+    assert shown.caption == "Medians."
+    shown.add_rest_caption(2, "cell")
+    assert shown.caption == "2 more cells in the page. Medians."
+
+
 @pytest.mark.parametrize(
     ("width", "left_out", "name_lines"),
     [

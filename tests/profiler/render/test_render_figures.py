@@ -12,6 +12,7 @@ from profiler.metrics.queries import label
 from profiler.model import Problem
 from profiler.render.figures import charts
 from profiler.render.figures import version_figures as figures
+from profiler.render.figures.axes import apart
 from profiler.render.figures.drawing import POINTS, Mark, text_width_in, to_svg
 from profiler.render.words.names import shorten
 
@@ -205,10 +206,10 @@ def test_wrong_results_are_in_no_figure(findings):
 
 def test_labels_that_would_cover_each_other_are_left_out():
     waves = [0.25, 0.99, 1, 1.01, 1.5, 1.99, 2, 2.01, 11, 11.01, 12]
-    assert figures.apart(waves, 24, logarithmic=False) == [0.25, 1, 1.5, 2, 11, 12]
+    assert apart(waves, (0.25, 12), 24, logarithmic=False) == [0.25, 1, 1.5, 2, 11, 12]
     sizes = [2.0**n for n in range(7, 17)]
-    assert figures.apart(sizes, 24, logarithmic=True) == sizes
-    assert figures.apart([5.0], 24, logarithmic=True) == [5.0]
+    assert apart(sizes, (sizes[0], sizes[-1]), 24, logarithmic=True) == sizes
+    assert apart([5.0], (5.0, 5.0), 24, logarithmic=True) == [5.0]
 
 
 @pytest.mark.parametrize("text", ["128 \u00d7 64, AVAToe \u00b12 %", "\u65e5 a", "", "\u2192 b"])
