@@ -81,8 +81,8 @@ def _variant_tables(findings: Findings, *, verbose: bool) -> list[TextTable]:
 
 def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     """Variants at the only problem of a run."""
-    metric, baseline = findings.numbers.primary, findings.programs.baseline
-    rows = findings.numbers.sorted_at(problem, metric.name)
+    baseline = findings.programs.baseline
+    rows = findings.numbers.sorted_at(problem, findings.numbers.primary.name)
     shown_variants = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
@@ -90,19 +90,10 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     ]
     rich_table = TextTable(f"At {problem.name}")
     rich_table.add_columns("variant", name=True)
-    rich_table.add_columns(metric.label, right=True)
-    rich_table.add_columns("\u00b1", right=True, drop=2)
-    rich_table.add_columns(_ratio_head(findings.programs), right=True)
-    rich_table.add_columns("interval", right=True, drop=1)
-    if findings.verdicts.are_given:
-        rich_table.add_columns("verdict")
+    _add_number_columns(rich_table, findings, drop=0)
     for variant, value in shown_variants:
-        pair = findings.verdicts.at(variant, problem)
-        rich_table.add_row(
-            _name_with_role(findings.programs, variant),
-            *_numbers(findings, value, value),
-            *([_verdict(pair)] if findings.verdicts.are_given else []),
-        )
+        name = _name_with_role(findings.programs, variant)
+        rich_table.add_row(name, *_numbers(findings, variant, problem, value))
     winner = findings.ranking.deciding_winners.get(problem.id)
     if winner and findings.verdicts.are_given:
         rich_table.caption = _caption(findings.programs, [winner])
@@ -112,13 +103,32 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     return rich_table
 
 
-def _numbers(findings: Findings, value: Value, of_ratio: Value) -> tuple[str, str, str, str]:
-    """Median, half of its interval, ratio to the baseline, and the interval of that."""
+def _add_number_columns(rich_table: TextTable, findings: Findings, drop: int) -> None:
+    """Columns for `_numbers`; `drop`: that of the verdict, which goes after interval and ±."""
+    rich_table.add_columns(findings.numbers.primary.label, right=True)
+    rich_table.add_columns("\u00b1", right=True, drop=drop + 2)
+    rich_table.add_columns(_ratio_head(findings.programs), right=True)
+    rich_table.add_columns("interval", right=True, drop=drop + 1)
+    if findings.verdicts.are_given:
+        rich_table.add_columns("verdict", drop=drop)
+
+
+def _numbers(
+    findings: Findings, variant: Variant, problem: Problem, value: Value
+) -> tuple[str | Text, ...]:
+    """Median, half of its interval, ratio to the baseline, interval of that, and the verdict.
+
+    `value` has the median: of a winner it may be that of the confirmation.
+    """
+    primary = findings.numbers.primary
+    of_ratio = findings.numbers.at(variant, problem, primary.name)
+    verdict = _verdict(findings.verdicts.at(variant, problem))
     return (
-        numbers.show(value.median, findings.numbers.primary.unit),
+        numbers.show(value.median, primary.unit),
         numbers.half_width(value.median, value.low, value.high),
         numbers.ratio(of_ratio.ratio),
         numbers.interval(of_ratio.ratio_low, of_ratio.ratio_high),
+        *([verdict] if findings.verdicts.are_given else []),
     )
 
 
@@ -145,16 +155,10 @@ def _name_with_role(programs: Programs, variant: Variant) -> str:
 
 def _winners_table(findings: Findings) -> TextTable:
     programs = findings.programs
-    metric, has_verdicts = findings.numbers.primary, findings.verdicts.are_given
     rich_table = TextTable(f"Winner per problem{_axes(programs)}")
     rich_table.add_columns("problem", fixed=True)
     rich_table.add_columns("winner", name=True)
-    rich_table.add_columns(metric.label, right=True)
-    rich_table.add_columns("\u00b1", right=True, drop=3)
-    rich_table.add_columns(_ratio_head(programs), right=True)
-    rich_table.add_columns("interval", right=True, drop=2)
-    if has_verdicts:
-        rich_table.add_columns("verdict", drop=1)
+    _add_number_columns(rich_table, findings, drop=1)
     rich_table.add_columns("against the rest", drop=4)
     best, tried = findings.ranking.deciding_winners, _tried_problems(programs)
     for problem in programs.problems:
@@ -163,16 +167,10 @@ def _winners_table(findings: Findings) -> TextTable:
             if problem.id in tried:
                 rich_table.add_row(problem.name, Text("no correct result", style="red"))
             continue
-        value = findings.numbers.at(winner.cell.variant, problem, metric.name)
-        pair = findings.verdicts.at(winner.cell.variant, problem)
-        rich_table.add_row(
-            problem.name,
-            winner.cell.variant.label,
-            *_numbers(findings, winner.value, value),
-            *([_verdict(pair)] if has_verdicts else []),
-            _tie_words(winner),
-        )
-    if has_verdicts:
+        variant = winner.cell.variant
+        row = _numbers(findings, variant, problem, winner.value)
+        rich_table.add_row(problem.name, variant.label, *row, _tie_words(winner))
+    if findings.verdicts.are_given:
         rich_table.caption = _caption(programs, list(best.values()))
     unmeasured = len(programs.problems) - len(best.keys() | tried)
     rich_table.add_rest_caption(unmeasured, "problem", ": not measured")
