@@ -290,7 +290,7 @@ def _quoted_if_ambiguous(value: str | int | float | bool | None) -> str:
     if not isinstance(value, str):
         return value_text(value)
     ambiguous = not value or value in ("null", "true", "false") or _NUMBER.match(value)
-    return json.dumps(value) if ambiguous or set(value) & set(',="') else value
+    return json.dumps(value, ensure_ascii=False) if ambiguous or set(value) & set(',="') else value
 
 
 def _identity(params: Params) -> object:

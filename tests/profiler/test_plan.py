@@ -378,6 +378,7 @@ _params = st.dictionaries(
 
 @given(_params, _params)
 def test_default_names_differ_where_parameters_do(one, other):
+    assert default_name({"n": "5 µm, groß"}) == 'n="5 µm, groß"'
     same = {key: (type(v), v) for key, v in one.items()} == {
         key: (type(v), v) for key, v in other.items()
     }
