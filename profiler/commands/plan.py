@@ -59,13 +59,10 @@ def show_plan(request: PlanRequest) -> ExitCode:
     earlier = _earlier_visits(request.out, loaded, plan, space, gpu)
     run_cost = run_forecast(loaded, earlier, request.out, None if gpu is None else gpu.name)
     with_sessions = replace(plan, sessions=earlier.plan.sessions)
-    # Typical seconds are those of a GPU.
-    is_known = run_cost.by_earlier_run or loaded.experiment.collect.device != "cpu"
-    document = _plan_document(with_sessions, run_cost, earlier.search, is_known=is_known)
-    write_json_target(document, request.json_target)
+    write_json_target(_plan_document(with_sessions, run_cost, earlier.search), request.json_target)
     if request.json_target != "-":
         command = first_command(earlier.plan, loaded.experiment)
-        _print_plan(with_sessions, earlier, run_cost, command, request.color, is_known=is_known)
+        _print_plan(with_sessions, earlier, run_cost, command, request.color)
     return ExitCode.COMPLETE
 
 
@@ -90,29 +87,23 @@ def _earlier_visits(
 
 
 def _plan_document(
-    plan: Plan, run_cost: RunForecast, search: EarlierSearch | None, *, is_known: bool
+    plan: Plan, run_cost: RunForecast, search: EarlierSearch | None
 ) -> dict[str, Any]:
     document = plan_document(plan)
     if document["search"] is not None:
         document["search"]["evaluated"] = 0 if search is None else search.evaluations
         document["search"]["finished"] = search is not None and search.finalists is not None
-    document["expected_seconds"] = run_cost.seconds if is_known else None
+    document["expected_seconds"] = run_cost.seconds if run_cost.is_known else None
     for session, cost in zip(document["sessions"], run_cost.sessions, strict=True):
         session["measured"] = cost.measured
         session["left_out"] = cost.left_out
         session["why_again"] = cost.why_again
-        session["expected_seconds"] = cost.seconds if is_known else None
+        session["expected_seconds"] = cost.seconds if run_cost.is_known else None
     return document
 
 
-def _print_plan(  # noqa: PLR0913 - the parts of what is printed
-    plan: Plan,
-    earlier: EarlierVisits,
-    run_cost: RunForecast,
-    command: str,
-    color: str,
-    *,
-    is_known: bool,
+def _print_plan(
+    plan: Plan, earlier: EarlierVisits, run_cost: RunForecast, command: str, color: str
 ) -> None:
     from profiler.render.console.lists import plan_table
     from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
@@ -127,9 +118,9 @@ def _print_plan(  # noqa: PLR0913 - the parts of what is printed
     if plan.search is not None:
         console.print(_search_line(plan.search, earlier.search), markup=False, soft_wrap=True)
     for cost in run_cost.sessions:
-        console.print(_session_line(cost, is_known=is_known), markup=False, soft_wrap=True)
+        console.print(_session_line(cost, is_known=run_cost.is_known), markup=False, soft_wrap=True)
     beside = ", without the search" if plan.search is not None and not has_finalists else ""
-    if not is_known:
+    if not run_cost.is_known:
         console.print("How long a run takes on the CPU is known from its first one on.")
     elif run_cost.seconds:
         console.print(_whole_line(run_cost, beside), markup=False, soft_wrap=True)
@@ -151,7 +142,7 @@ def _whole_line(run_cost: RunForecast, beside: str) -> str:
     parts_text = f", of it about {' and '.join(parts)}" if parts else ""
     source = (
         "by the newest run on such a machine"
-        if run_cost.by_earlier_run
+        if all(cost.by_earlier_run for cost in run_cost.sessions)
         else "roughly, on a GPU like an H200"
     )
     return f"In all about {duration_words(run_cost.seconds)}{beside}, {source}{parts_text}."

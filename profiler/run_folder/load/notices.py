@@ -183,6 +183,16 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
         yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, {"problems": ", ".join(at), "cause": cause})
 
 
+def _cells_by_value(attempts: Sequence[Loaded], field: str) -> Mapping[str, Mapping[str, None]]:
+    """Cells (ids), in their order, by the texts of a field of their records."""
+    cells: dict[str, dict[str, None]] = defaultdict(dict)
+    for loaded in attempts:
+        for record in loaded.records:
+            if field in record and "cell" in record:
+                cells[str(record[field])][str(record["cell"])] = None
+    return cells
+
+
 def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
     """Allowed errors at problems where some right results miss the default tolerance."""
     names = {cell.id: cell.problem.name for cell in plan.cells}
@@ -222,12 +232,7 @@ def _common_value_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[No
 
 def _loose_tolerance_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
     """Notice of cells whose tolerance is larger than all of an output."""
-    loose = {
-        str(record.get("cell"))
-        for loaded in attempts
-        for record in loaded.records
-        if record.get(protocol.ZEROS_MATCH) is True
-    }
+    loose = _cells_by_value(attempts, protocol.ZEROS_MATCH).get("True", {})
     for values in _of_cells(plan, dict.fromkeys(loose, 1.0), {cell: {} for cell in loose}):
         yield Notice(NoticeKind.ZEROS_ARE_RIGHT, values)
 
@@ -251,12 +256,7 @@ def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
 
 def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
     """Distinct reasons why the check of cells tells little."""
-    cells_by_cause: dict[str, set[str]] = defaultdict(set)
-    for loaded in attempts:
-        for record in loaded.records:
-            if protocol.TELLS_LITTLE in record and "cell" in record:
-                cells_by_cause[str(record[protocol.TELLS_LITTLE])].add(record["cell"])
-    for cause, cells in cells_by_cause.items():
+    for cause, cells in _cells_by_value(attempts, protocol.TELLS_LITTLE).items():
         shown = {cell: {"cause": cause} for cell in cells}
         for values in _of_cells(plan, dict.fromkeys(cells, 1.0), shown):
             yield Notice(NoticeKind.CHECK_TELLS_LITTLE, values)
@@ -264,13 +264,8 @@ def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Not
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
     """Notice of candidates that this machine could not confine."""
-    cells = {
-        str(record["cell"])
-        for loaded in attempts
-        for record in loaded.records
-        if protocol.UNCONFINED in record and "cell" in record
-    }
-    if cells:
+    by_value = _cells_by_value(attempts, protocol.UNCONFINED).values()
+    if cells := {cell for cells in by_value for cell in cells}:
         yield Notice(NoticeKind.UNCONFINED, {"count": len(cells)})
 
 

@@ -122,11 +122,13 @@ class RunForecast:
     explained: int = 0
     """Cells that are explained, about."""
     explain_s: float = 0.0
+    on_cpu: bool = False
+    """Whether the experiment asks for the CPU."""
 
     @property
-    def by_earlier_run(self) -> bool:
-        """Whether all seconds are by durations of an earlier run."""
-        return all(session.by_earlier_run for session in self.sessions)
+    def is_known(self) -> bool:
+        """Whether the seconds tell something: on a CPU not the typical ones, which are a GPU's."""
+        return not self.on_cpu or all(session.by_earlier_run for session in self.sessions)
 
     @property
     def seconds(self) -> float:
@@ -192,7 +194,9 @@ def run_forecast(
         sessions[first] = replace(sessions[first], seconds=sessions[first].seconds + first_s)
     until_visits_s = SHARED_S if shares_process(plan.sessions[0]) else NEXT_S
     further_s = further_seconds(after_first_look(plan), sessions[0], until_visits_s)
-    return RunForecast(tuple(sessions), further_s, *explain_seconds(plan, experiment, out, gpu))
+    explained, explain_s = explain_seconds(plan, experiment, out, gpu)
+    on_cpu = experiment.collect.device == "cpu"
+    return RunForecast(tuple(sessions), further_s, explained, explain_s, on_cpu)
 
 
 def explain_seconds(
