@@ -68,29 +68,29 @@ class Reader:
 # ---- files of other programs ---------------------------------------------------------------------
 
 
-def imported(path: Path) -> Any:
+def imported(path):
     """What `import --json -` writes of a file."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         import_files(ImportRequest(files=[path], json_target="-"))
     return json.loads(printed.getvalue())
 
 
-def imported_page(path: Path) -> None:
+def imported_page(path):
     """The page of a file, and what the console says."""
     import_files(ImportRequest(files=[path], page=path.with_name("imported.html"), color="never"))
 
 
-def file_of(name: str, content: bytes) -> Callable[[Path], Path]:
+def file_of(name, content):
     """A file with this content."""
 
-    def make(folder: Path) -> Path:
+    def make(folder):
         (folder / name).write_bytes(content)
         return folder / name
 
     return make
 
 
-def some_rows(content: bytes, rows: int, columns: int = 60) -> bytes:
+def some_rows(content, rows, columns=60):
     """The first rows and columns of a CSV of ncu, whose other metrics are like these."""
     lines = (line for line in content.decode().splitlines() if line.startswith('"'))
     table = islice(csv.reader(lines), rows)
@@ -100,13 +100,13 @@ def some_rows(content: bytes, rows: int, columns: int = 60) -> bytes:
     return stream.getvalue().encode()
 
 
-def recorded(path: str) -> bytes:
+def recorded(path):
     """Content of a recorded file of a tool, unpacked."""
     content = (RECORDINGS / path).read_bytes()
     return gzip.decompress(content) if path.endswith(".gz") else content
 
 
-def lines(content: bytes, number: int) -> bytes:
+def lines(content, number):
     """The first lines of a text."""
     return b"".join(content.splitlines(keepends=True)[:number])
 
@@ -152,7 +152,7 @@ BEST_CONFIG = json.dumps(
 ).encode()
 
 
-def make_trace(folder: Path) -> Path:
+def make_trace(folder):
     """A small trace of torch.profiler."""
     trace = torch_traces.TraceFile(folder / "trace.json")
     trace.range(protocol.range_name("a..p", 0), 0, 900)
@@ -161,7 +161,7 @@ def make_trace(folder: Path) -> Path:
     return trace.write()
 
 
-def make_export(folder: Path) -> Path:
+def make_export(folder):
     """A small export of nsys."""
     export = ExportFile(folder / "export.sqlite")
     export.add("NVTX_EVENTS", start=0, end=9000, eventType=PUSH_POP, text="step 1")
@@ -173,7 +173,7 @@ def make_export(folder: Path) -> Path:
     return export.path
 
 
-def of_others(name: str, make: Callable[[Path], Path], slowness: int = 10) -> Reader:
+def of_others(name, make, slowness=10):
     return Reader(name, make, imported, imported_page, slowness)
 
 
@@ -212,13 +212,13 @@ OF_OTHERS = (
 # ---- what users write, and spaces ----------------------------------------------------------------
 
 
-def planned(path: Path) -> Any:
+def planned(path):
     """The plan of an experiment file."""
     loaded = load_spec(path)
     return make_plan(loaded, space_of(loaded))
 
 
-def make_spec(folder: Path) -> Path:
+def make_spec(folder):
     """An experiment file with most kinds of keys."""
     (folder / "workload.py").write_text("import torch\n")
     (folder / "spec.yaml").write_text(SPEC)
@@ -289,7 +289,7 @@ not_made:
 """
 
 
-def results_of(path: Path) -> Any:
+def results_of(path):
     return [(result, result.value_ms("mean"), result.value_ms()) for result in read_t4(path)]
 
 
@@ -315,28 +315,28 @@ UNDER_NCU = "blocks: 2, metrics: [duration_ns, registers]"
 CLOCKS = ",".join(CLOCK_COLUMNS) + "\n" + "1.5,1980,2619,4,50,300\n" * 40
 
 
-def document(run: RunFolder) -> str:
+def document(run):
     """What `report --json` writes of a run."""
     return dump(report_document(find(read_run(run))))
 
 
-def run_around(path: Path) -> RunFolder:
+def run_around(path):
     """The run that a file is of."""
     return RunFolder(next(above for above in path.parents if (above / "spec.yaml").exists()))
 
 
-def reported(path: Path) -> str:
+def reported(path):
     return document(run_around(path))
 
 
-def reported_page(path: Path) -> str:
+def reported_page(path):
     return render_page(find(read_run(run_around(path))))
 
 
-def timed(folder: Path) -> Workplace:
+def timed(folder):
     """A small run under the timer, with every fact that a journal can hold."""
     place = Workplace(folder, SMALL.replace("COLLECT", UNDER_TIMER))
-    journal: list[Any] = [{"event": "session_started", "torch": "2.13", "pid": 7}]
+    journal = [{"event": "session_started", "torch": "2.13", "pid": 7}]
     for cell in place.cells:
         where = {"event": "finished", "cell": cell.id}
         journal.append({**where, "phase": "check", "max_abs_error": 0.1, "max_rel_error": 1e-3})
@@ -349,20 +349,20 @@ def timed(folder: Path) -> Workplace:
     return place
 
 
-def make_timed(file: str) -> Callable[[Path], Path]:
+def make_timed(file):
     """A file of a run under the timer."""
 
-    def make(folder: Path) -> Path:
+    def make(folder):
         run = timed(folder / "place").run.path
         return next(run.rglob(file))
 
     return make
 
 
-def make_under_ncu(file: str) -> Callable[[Path], Path]:
+def make_under_ncu(file):
     """A file of a run under ncu, whose clocks were recorded."""
 
-    def make(folder: Path) -> Path:
+    def make(folder):
         place = Workplace(folder / "place", SMALL.replace("COLLECT", UNDER_NCU))
         place.measure_all()
         for attempt in place.run.attempts():
@@ -372,17 +372,17 @@ def make_under_ncu(file: str) -> Callable[[Path], Path]:
     return make
 
 
-def recorded_file(recording: Path, file: str) -> Callable[[Path], Path]:
+def recorded_file(recording, file):
     """A file of a recording."""
 
-    def make(folder: Path) -> Path:
+    def make(folder):
         zipfile.ZipFile(recording).extractall(folder)
         return folder / file
 
     return make
 
 
-def make_stamps(folder: Path) -> Path:
+def make_stamps(folder):
     """Stamps of two visits."""
     visits = [stamped.ping_pong(steps=2), stamped.ping_pong(steps=2, block=1)]
     path = folder / f"{protocol.STAMPS_FILE}.gz"
@@ -390,10 +390,10 @@ def make_stamps(folder: Path) -> Path:
     return path
 
 
-def make_cleaned(file: str) -> Callable[[Path], Path]:
+def make_cleaned(file):
     """A cleaned file of a timeline."""
 
-    def make(folder: Path) -> Path:
+    def make(folder):
         facts = TimelineFacts("nsys", "cuda", "visits", "1", "2")
         write_timeline(folder, read_nsys(make_export(folder)), facts)
         return folder / file
@@ -425,11 +425,11 @@ SEARCH = [
 ]
 
 
-def json_lines(records: Any) -> bytes:
+def json_lines(records):
     return "".join(f"{json.dumps(record)}\n" for record in records).encode()
 
 
-def costs(path: Path) -> Any:
+def costs(path):
     return read_costs(runner_journal.read_journal(path), {"plain..small": "small"})
 
 

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 from test_gpu_runs import command, write_spec
@@ -16,7 +15,7 @@ CLOSE = 0.1
 """Relative: two chips of one model, and kernels of some tens of microseconds."""
 
 
-def run(spec: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+def run(spec, *flags):
     return subprocess.run(
         [*command(spec, *flags), "--set", "collect.explain=true"],
         capture_output=True,
@@ -26,18 +25,18 @@ def run(spec: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def newest(spec: Path) -> Path:
+def newest(spec):
     return max(spec.parent.glob("modes/[0-9]*"))
 
 
-def ratios(folder: Path) -> dict[str, float]:
+def ratios(folder):
     """Duration ÷ that of the baseline by cell id."""
     cells = json.loads((folder / "summary.json").read_text())["cells"]
     return {cell["id"]: cell["metrics"]["duration_ns"]["ratio"] for cell in cells}
 
 
 @pytest.mark.skipif(len(visible_gpus()) < 2, reason="needs two GPUs")
-def test_two_gpus_of_a_host_find_what_one_finds(tmp_path: Path) -> None:
+def test_two_gpus_of_a_host_find_what_one_finds(tmp_path):
     spec = write_spec(tmp_path, modes="[right]", sizes=SIZES)
     alone = run(spec, "--only", "mode=torch|right")
     assert alone.returncode == 0, alone.stderr

@@ -961,7 +961,7 @@ variants:
 """
 
 
-def test_variants_of_other_environments_are_variants_and_their_sessions_say_so(plan) -> None:
+def test_variants_of_other_environments_are_variants_and_their_sessions_say_so(plan):
     made = plan(ENVIRONMENTS)
     environments = {variant.name: dict(variant.env) for variant in made.variants}
     assert environments == {
@@ -984,12 +984,12 @@ def test_variants_of_other_environments_are_variants_and_their_sessions_say_so(p
         ("{CUDA_VISIBLE_DEVICES: 1}", "the GPU is the same for all variants"),
     ],
 )
-def test_an_environment_that_is_none_is_refused_with_its_line(complaint, env, message) -> None:
+def test_an_environment_that_is_none_is_refused_with_its_line(complaint, env, message):
     said = complaint(ENVIRONMENTS.replace("{MODE: 1}", env))
     assert said.startswith("spec.yaml:6: variants.list[1].env: ")
     assert message in said
 
 
-def test_a_program_sets_its_variables_itself(complaint) -> None:
+def test_a_program_sets_its_variables_itself(complaint):
     text = "name: x\nworkload: {command: ./a}\n" + ENVIRONMENTS
     assert "command: env MODE={mode} ./a" in complaint(text)

@@ -4,8 +4,6 @@ The exploits are those of `benchmarks/referee`, which plays each in a process of
 that leave their process usable share one.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -82,7 +80,7 @@ def test_an_exploit_that_spoils_its_process_gains_nothing(match, name):
     assert not _dead_children() - before
 
 
-def _dead_children() -> set[int]:
+def _dead_children():
     """Ids of children that have ended and that nobody has waited for."""
     children = psutil.Process().children()
     return {child.pid for child in children if child.status() == psutil.STATUS_ZOMBIE}

@@ -82,14 +82,14 @@ def test_the_interval_covers_the_true_median_about_as_often_as_it_says():
     assert 0.88 <= covered <= 0.99
 
 
-def test_medians_of_long_rows_are_drawn_as_resampling_gives_them() -> None:
+def test_medians_of_long_rows_are_drawn_as_resampling_gives_them():
     for n in (301, 302):
         rows = GENERATOR.lognormal(size=(1, n))
         drawn, resampled = intervals.drawn_medians(rows), intervals.resampled_medians(rows)
         assert stats.ks_2samp(drawn[0], resampled[0]).pvalue > 0.001
 
 
-def test_resamples_of_long_rows_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resamples_of_long_rows_are_the_same_in_parts(monkeypatch):
     rows = GENERATOR.normal(size=(2, 200))
     wanted = np.median(rows[:, places_of_resamples(200)], axis=-1)
     monkeypatch.setattr(intervals, "_VALUES_AT_ONCE", 10_000)
@@ -97,12 +97,12 @@ def test_resamples_of_long_rows_are_the_same_in_parts(monkeypatch: pytest.Monkey
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=30))
-def test_a_median_without_one_value_is_that_of_the_others(values: list[float]) -> None:
+def test_a_median_without_one_value_is_that_of_the_others(values):
     wanted = [np.median(np.delete(values, place)) for place in range(len(values))]
     assert intervals._medians_without_one(np.array([values])).tolist() == [wanted]
 
 
-def test_an_interval_of_many_values_takes_memory_by_their_number() -> None:
+def test_an_interval_of_many_values_takes_memory_by_their_number():
     rows = GENERATOR.normal(size=(1, 20_000))
     tracemalloc.start()
     try:

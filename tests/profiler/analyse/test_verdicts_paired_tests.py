@@ -205,7 +205,7 @@ def test_both_sides_count_as_one_set_of_hypotheses():
     assert adjusted_slower[20] == pytest.approx(smallest * 80 / 40)
 
 
-def test_of_very_many_blocks_the_effect_shrinks_with_the_root_of_their_number() -> None:
+def test_of_very_many_blocks_the_effect_shrinks_with_the_root_of_their_number():
     beyond = []
     for n in (500, 8000):
         known = (np.full(20, value) for value in (np.nan, 0.01, 0.025, 0.0))
@@ -214,7 +214,7 @@ def test_of_very_many_blocks_the_effect_shrinks_with_the_root_of_their_number() 
     assert beyond[0] / beyond[1] == pytest.approx(4, rel=0.1)
 
 
-def test_of_very_many_blocks_it_takes_memory_by_their_number() -> None:
+def test_of_very_many_blocks_it_takes_memory_by_their_number():
     rows = GENERATOR.normal(0, 0.01, (2, 20_000))
     tracemalloc.start()
     try:

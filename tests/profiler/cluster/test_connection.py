@@ -4,7 +4,6 @@ import importlib.util
 import io
 import socket
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -37,12 +36,12 @@ problems: {matrix: {waves: [1]}}
 
 
 @pytest.fixture
-def said() -> io.StringIO:
+def said():
     return io.StringIO()
 
 
 @pytest.fixture
-def reporter(said: io.StringIO) -> ProgressReporter:
+def reporter(said):
     console = Console(file=said, width=200)
     return ProgressReporter(console, console)
 
@@ -51,7 +50,7 @@ def reporter(said: io.StringIO) -> ProgressReporter:
     ("address", "secured"),
     [("tcp://127.0.0.1:8786", False), ("tls://scheduler:8786", True), ("tcp://[::1]:1", False)],
 )
-def test_addresses(address: str, secured: bool) -> None:
+def test_addresses(address, secured):
     check_address(address, secured=secured)
 
 
@@ -68,7 +67,7 @@ def test_addresses(address: str, secured: bool) -> None:
         ("tcp://scheduler:8786", True),
     ],
 )
-def test_addresses_that_are_refused(address: str, secured: bool) -> None:
+def test_addresses_that_are_refused(address, secured):
     with pytest.raises(UsageError, match=r"tls://"):
         check_address(address, secured=secured)
 
@@ -84,9 +83,7 @@ def test_addresses_that_are_refused(address: str, secured: bool) -> None:
         ("tls://scheduler:8786", 0),
     ],
 )
-def test_a_plain_connection_over_a_network_is_said_in_one_line(
-    address: str, lines: int, said: io.StringIO, reporter: ProgressReporter
-) -> None:
+def test_a_plain_connection_over_a_network_is_said_in_one_line(address, lines, said, reporter):
     warn_if_unencrypted(address, reporter)
     assert said.getvalue().count("\n") == lines
 
@@ -99,16 +96,16 @@ def test_a_plain_connection_over_a_network_is_said_in_one_line(
         ("tcp://[::1]:8786", "[::1]"),
     ],
 )
-def test_loopback_is_reached_by_loopback(address: str, here: str) -> None:
+def test_loopback_is_reached_by_loopback(address, here):
     assert local_address(address) == here
 
 
-def test_an_address_without_a_way_to_it_is_an_error() -> None:
+def test_an_address_without_a_way_to_it_is_an_error():
     with pytest.raises(socket.gaierror):
         local_address("tcp://no.such.host.invalid:8786")
 
 
-def test_tls_needs_all_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_needs_all_of_its_files(tmp_path, monkeypatch):
     pem = tmp_path / "ca.pem"
     pem.touch()
     assert security_of((None, None, None)) is None
@@ -126,17 +123,17 @@ def test_tls_needs_all_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104 - as is given
-def test_a_host_has_its_addresses(host: str) -> None:
+def test_a_host_has_its_addresses(host):
     check_host(host)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "[2001:db8::1]"])
-def test_a_host_has_no_other_address(host: str) -> None:
+def test_a_host_has_no_other_address(host):
     with pytest.raises(UsageError, match=r"--host .*: this host has no such address"):
         check_host(host)
 
 
-def test_devices_are_told_apart_by_model_and_driver() -> None:
+def test_devices_are_told_apart_by_model_and_driver():
     device = device_of(H200)
     assert device == "NVIDIA H200, driver 580.1"
     assert device_of(Environment(cpu="a processor")) == "a processor"
@@ -152,9 +149,7 @@ def test_devices_are_told_apart_by_model_and_driver() -> None:
     ("workers", "why"),
     [("local:0", "a number"), ("local:two", "a number"), ("local:3", "shows 2 GPUs")],
 )
-def test_as_many_local_workers_as_there_are_gpus(
-    workers: str, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_many_local_workers_as_there_are_gpus(workers, why, monkeypatch):
     gpus = (Gpu(name="NVIDIA H200", uuid="GPU-1"), Gpu(name="NVIDIA H200", uuid="GPU-2"))
     monkeypatch.setattr(connection, "visible_gpus", lambda: gpus)
     with pytest.raises(UsageError, match=why):
@@ -170,15 +165,13 @@ def test_as_many_local_workers_as_there_are_gpus(
     assert all({*option["resources"].values()} == {1} for option in options)
 
 
-def _request(tmp_path: Path, **flags: Any) -> RunRequest:
+def _request(tmp_path, **flags):
     spec = tmp_path / "mine.yaml"
     spec.write_text(SPEC)
     return RunRequest(spec, out=tmp_path / "reports", workers="local:2", **flags)
 
 
-def test_without_dask_it_says_what_to_install(
-    tmp_path: Path, reporter: ProgressReporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_dask_it_says_what_to_install(tmp_path, reporter, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
         "profiler.commands.workers.find_spec",
@@ -199,6 +192,6 @@ def test_without_dask_it_says_what_to_install(
         ({"fail_on": "durtion>1us"}, "no metric 'durtion'; did you mean 'duration'"),
     ],
 )
-def test_what_workers_cannot_be_asked_for(flags: dict[str, Any], why: str, tmp_path: Path) -> None:
+def test_what_workers_cannot_be_asked_for(flags, why, tmp_path):
     with pytest.raises(UsageError, match=why):
         run_on_workers(_request(tmp_path, **flags))

@@ -123,7 +123,7 @@ def test_visits_that_have_not_settled_and_gaps_are_said(report):
 
 
 def test_a_verdict_withheld_for_the_clock_is_given_by_the_clock_of_use(findings):
-    def found(cold: Verdict, reason: Reason, sustained: Verdict) -> bool:
+    def found(cold, reason, sustained):
         tree = next(of for of in findings.sustained if of.cell.id == "tree..small")
         return replace(
             tree,

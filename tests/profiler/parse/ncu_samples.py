@@ -17,24 +17,24 @@ RULE = ["Rule Name", "Rule Type", "Rule Description"]
 LAUNCH = ["0", "17", "app", "127.0.0.1", "k(float *)", "1", "7"]
 
 
-def capture(name: str) -> bytes:
+def capture(name):
     path = next(RECORDINGS.glob(name + ".csv*"))
     data = path.read_bytes()
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
-def all_captures() -> list[str]:
+def all_captures():
     return sorted(p.name.split(".")[0] for p in RECORDINGS.glob("ncu_*"))
 
 
-def quoted(*rows: list[str], newline: str = "\n") -> str:
+def quoted(*rows, newline="\n"):
     """CSV as ncu writes it: every field quoted."""
     stream = io.StringIO()
     csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator=newline).writerows(rows)
     return stream.getvalue()
 
 
-def raw_page(metrics: dict[str, tuple[str, list[str]]], newline: str = "\n") -> str:
+def raw_page(metrics, newline="\n"):
     """Raw page with one metric per entry: name -> (unit, one cell per launch)."""
     count = max((len(cells) for _, cells in metrics.values()), default=0)
     units = [""] * len(HEAD) + [unit for unit, _ in metrics.values()]
@@ -44,12 +44,12 @@ def raw_page(metrics: dict[str, tuple[str, list[str]]], newline: str = "\n") -> 
     return quoted([*HEAD, *metrics], units, *rows, newline=newline)
 
 
-def details_page(*rows: list[str], head: list[str] = HEAD) -> str:
+def details_page(*rows, head=HEAD):
     """Details page of one launch from (section, metric, unit, value) rows."""
     return quoted([*head, *DETAIL], *([*LAUNCH, *row] for row in rows))
 
 
-def known_values(frame: pd.DataFrame) -> list[dict[str, object]]:
+def known_values(frame):
     """Rows without what is missing, so that frames of different columns can be compared."""
     records = frame.astype(object).to_dict("records")
     return [

@@ -148,7 +148,7 @@ def test_console_table():
     assert "50.0" in text
 
 
-def many_kinds(count: int, name: str = "kernel") -> pd.DataFrame:
+def many_kinds(count, name="kernel"):
     """Launches of kernels that all have names of their own."""
     metrics = {f"sm__counted_{number}": 1.5 + number for number in range(30)}
     return pd.DataFrame(
@@ -164,7 +164,7 @@ def many_kinds(count: int, name: str = "kernel") -> pd.DataFrame:
     )
 
 
-def test_of_many_kinds_the_page_lists_the_first_and_says_where_all_are() -> None:
+def test_of_many_kinds_the_page_lists_the_first_and_says_where_all_are():
     launches = many_kinds(1100)
     page = imported_page(launches, (), ["a.csv"], csv="a.kinds.csv")
     tree = lxml.html.document_fromstring(page)
@@ -182,11 +182,11 @@ def test_of_many_kinds_the_page_lists_the_first_and_says_where_all_are() -> None
     ).text_content().replace("\n", " ")
 
 
-def test_names_of_any_length_make_no_page_beyond_five_megabytes() -> None:
+def test_names_of_any_length_make_no_page_beyond_five_megabytes():
     for launches in (many_kinds(2000, "very_" * 200), many_kinds(3, "&" * 10**6)):
         assert len(imported_page(launches, (), ["a.csv"])) < 5_000_000
 
 
-def test_few_kinds_are_all_on_the_page() -> None:
+def test_few_kinds_are_all_on_the_page():
     assert group_launches(LAUNCHES).whole_on_page
     assert "are listed" not in imported_page(LAUNCHES, (), ["a.csv"])
