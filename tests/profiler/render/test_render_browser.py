@@ -24,11 +24,9 @@ from profiler.render.words.comparisons import best_word
 from profiler.render.words.signs import why_missing
 from profiler.render.words.verdicts import details, word_of
 
-# What a test adds to the page: it acts as a reader would, and writes down what came of it.
+# Acts as a reader would and says what came of it.
 PROBE = r"""
-<script>
-(async () => {
-  while (!document.querySelector("html.js")) await new Promise((go) => setTimeout(go, 5));
+async () => {
   const result = {};
   const saved = [];
   URL.createObjectURL = (blob) => { saved.push(blob); return "blob:none"; };
@@ -121,12 +119,8 @@ PROBE = r"""
   result.sorted = [...first].map((one) => one.textContent);
   made.parentElement.nextElementSibling.querySelector("button").click();
   result.made = [result.names.pop(), await saved.at(-1).text()];
-  const pre = document.createElement("pre");
-  pre.id = "result";
-  pre.textContent = JSON.stringify(result);
-  document.body.append(pre);
-})();
-</script>
+  return result;
+}
 """
 
 
@@ -149,13 +143,18 @@ def file(findings, tmp_path_factory):
 
 def opened(file, state=""):
     """The page after its script ran, with this state in its address."""
+    return lxml.html.document_fromstring(
+        answer(file, "() => document.documentElement.outerHTML", state)
+    )
+
+
+def answer(file, function, state=""):
+    """What a function of JavaScript answers in the page, after the page's script ran."""
     with shared_browser().new_context() as context:
         page = context.new_page()
         page.goto(f"{file.as_uri()}{state}")
         page.wait_for_selector(READY, state="attached")
-        if 'pre.id = "result"' in file.read_text("utf-8"):  # a test's probe answers when it is done
-            page.wait_for_selector("#result", state="attached")
-        return lxml.html.document_fromstring(page.content())
+        return page.evaluate(function)
 
 
 @pytest.fixture(scope="module")
@@ -164,17 +163,8 @@ def plain(file):
 
 
 @pytest.fixture(scope="module")
-def acted(file):
-    path = file.with_name("acted.html")
-    page = file.read_text(encoding="utf-8")
-    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-    return opened(path)
-
-
-@pytest.fixture(scope="module")
-def result(acted):
-    (text,) = acted.xpath("//pre[@id='result']/text()")
-    return json.loads(text)
+def result(file):
+    return answer(file, PROBE)
 
 
 def rows(tree):

@@ -3,18 +3,14 @@
 Skipped where there is no Chromium, or none that starts.
 """
 
-import json
-
 import pytest
 from synthetic_report import make_report, problems, without
-from test_render_browser import opened
+from test_render_browser import answer
 
 from profiler.findings.find import find
 
 PROBE = r"""
-<script>
-(async () => {
-  while (!document.querySelector("html.js")) await new Promise((go) => setTimeout(go, 5));
+async () => {
   const parallel = document.getElementById("parallel");
   const brushes = () => [...parallel.querySelectorAll(".brush")];
   const counted = () => document.getElementById("count").textContent;
@@ -39,12 +35,8 @@ PROBE = r"""
   parallel.querySelector(".line:last-of-type").dispatchEvent(
     new MouseEvent("click", { bubbles: true }));
   result.title = document.getElementById("details-h").textContent;
-  const pre = document.createElement("pre");
-  pre.id = "result";
-  pre.textContent = JSON.stringify(result);
-  document.body.append(pre);
-})();
-</script>
+  return result;
+}
 """
 
 
@@ -57,10 +49,8 @@ def tuning():
 @pytest.fixture(scope="module")
 def result(page_of, tmp_path_factory):
     path = tmp_path_factory.mktemp("parallel") / "index.html"
-    page = page_of("autotune").replace("</body>", f"{PROBE}</body>")
-    path.write_text(page, encoding="utf-8")
-    (text,) = opened(path).xpath("//pre[@id='result']/text()")
-    return json.loads(text)
+    path.write_text(page_of("autotune"), encoding="utf-8")
+    return answer(path, PROBE)
 
 
 def rows_of(text):

@@ -3,11 +3,9 @@
 Skipped where there is no Chromium, or none that starts.
 """
 
-import json
-
 import pytest
 from synthetic_timeline import mlp, timeline_report
-from test_render_browser import opened
+from test_render_browser import answer
 
 from profiler.analyse.phases import find_phases
 from profiler.findings.find import find
@@ -18,8 +16,7 @@ from profiler.render.timeline.section import MOST_OPERATIONS
 
 # Acts as a reader would and writes down what came of it.
 PROBE = """
-<script>
-(async () => {
+async () => {
   while (!document.querySelector(".viewer .bars")) await new Promise((go) => setTimeout(go, 5));
   const frame = () => new Promise((go) => setTimeout(go, 60));
   const holder = document.querySelector("details[data-timeline]");
@@ -69,12 +66,8 @@ PROBE = """
   select.dispatchEvent(new Event("change"));
   await frame();
   result.after = document.querySelectorAll("canvas").length;
-  const pre = document.createElement("pre");
-  pre.id = "result";
-  pre.textContent = JSON.stringify(result);
-  document.body.append(pre);
-})();
-</script>
+  return result;
+}
 """
 
 TRAINING = mlp("c", launches=3, layers=2, speed=0.3)
@@ -84,9 +77,8 @@ TRAINING = mlp("c", launches=3, layers=2, speed=0.3)
 def result(tmp_path_factory):
     path = tmp_path_factory.mktemp("timeline") / "index.html"
     page = render_page(find(timeline_report([TRAINING, mlp("c", gpu=False)], count=2)))
-    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-    (text,) = opened(path).xpath("//pre[@id='result']/text()")
-    return json.loads(text)
+    path.write_text(page, encoding="utf-8")
+    return answer(path, PROBE)
 
 
 def test_the_picture_takes_the_place_of_the_still_figure(result):
