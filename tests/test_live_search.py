@@ -56,7 +56,7 @@ def test_after_the_search_its_plan_is_measured(whole):
     done, of, visits, *_ = timing.split()[1:]
     assert (done, of) == (visits, "of")
     assert not any("without the search" in line for line in lines)
-    before = profiler("plan", spec, "--out", "elsewhere").out
+    before = profiler("plan", spec, "--out", "elsewhere", "--set", "collect.device=cuda").out
     assert f"search: {BUDGET} evaluations to go" in before
     assert "s, without the search, roughly" in before
 
