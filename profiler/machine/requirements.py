@@ -11,6 +11,7 @@ from profiler.collect import Need, ncu, nsys
 from profiler.collect.ncu import WITHOUT_NCU
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.registry import COLLECTORS, is_needed
+from profiler.collect.timer import IN_KERNEL
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
@@ -147,9 +148,13 @@ def _require_torch(experiment: Experiment) -> None:
 
 
 def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
-    """Raise UsageError for a collector that only a GPU has; a missing ncu is another error."""
+    """Raise UsageError for a collector that only a GPU has; a missing ncu is another error.
+
+    An in-kernel session has a stand-in on the CPU.
+    """
     for name in collectors:
-        if Need.GPU in COLLECTORS[name].needs and Need.NCU not in COLLECTORS[name].needs:
+        needs = COLLECTORS[name].needs
+        if name != IN_KERNEL.name and Need.GPU in needs and Need.NCU not in needs:
             raise UsageError(
                 f"collect.device: {name} measures on a GPU, not on the CPU.", remedy=_ON_CPU
             )
