@@ -66,7 +66,7 @@ def summarise(
     metric is taken from one kind of session: timing before counters, the primary timer before
     others, finals never. Durations of other collectors are metrics of their own
     (`duration_metrics`). `baseline` is a variant id; `ranked` the ids of the cells that may have a
-    rank, None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell
+    rank, or be what ratios refer to, None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell
     has no row for a metric that it has no sample of.
     """
     check_samples(samples)
@@ -76,7 +76,10 @@ def summarise(
     if blocks.empty:
         return _empty_summary()
     summary = _statistics(blocks)
-    summary = summary.join(_ratios(blocks, summary["median"], plan, baseline)).reset_index()
+    baselines = plan[plan["variant"] == baseline]
+    if ranked is not None:
+        baselines = baselines[baselines["id"].isin(ranked)]
+    summary = summary.join(_ratios(blocks, summary["median"], plan, baselines)).reset_index()
     summary = summary.merge(plan, left_on="cell", right_index=True)
     summary["rank"] = _ranks(summary, metrics, plan, ranked)
     summary = summary.sort_values(["cell", "metric"], ignore_index=True)
@@ -202,14 +205,14 @@ def _statistics(blocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratios(
-    blocks: pd.DataFrame, medians: pd.Series[float], plan: pd.DataFrame, baseline: str | None
+    blocks: pd.DataFrame, medians: pd.Series[float], plan: pd.DataFrame, baselines: pd.DataFrame
 ) -> pd.DataFrame:
     """Median ÷ median of the baseline of the problem, by metric and cell.
 
     In the blocks that both have, with the interval of the paired ratios; without an interval where
     there are none or values are not positive. `baseline_median` is what was divided by.
     """
-    baselines = plan.loc[plan["variant"] == baseline].drop_duplicates("problem")
+    baselines = baselines.drop_duplicates("problem")
     baseline_cell = plan["problem"].map(pd.Series(baselines.index, index=baselines["problem"]))
     plain = _ratio_of_medians(medians, baseline_cell)
     return _paired_ratios(blocks, baseline_cell).reindex(medians.index).fillna(plain)

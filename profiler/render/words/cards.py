@@ -430,8 +430,10 @@ _MOST_NEEDS = 4
 def _difference_card(findings: Findings) -> Card:
     row, baseline = findings.ranking.best_rank, findings.programs.baseline
     question = "By how much"
-    if baseline is None or row is None or row.best is None or row.worst is None:
+    if baseline is None:
         return Card(question, "no baseline", "nothing to compare with")
+    if row is None or row.best is None or row.worst is None:
+        return Card(question, "no ratio", "the baseline and another have no problem in common")
     if row.variant == baseline:
         return Card(question, "no other", "only the baseline was measured")
     against = f"the {noun(findings.numbers)} of {baseline.label}"

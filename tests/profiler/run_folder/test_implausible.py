@@ -25,10 +25,10 @@ def finish(place):
     return assemble(place.run, place.loaded, place.plan)
 
 
-def stale(place):
+def stale(place, cell=TREE):
     """One attempt in which the result of a cell did not follow its inputs."""
     visits = place.visits("ncu-timing")
-    late = failed(TREE, "implausible", "kept from earlier launches", phase=protocol.RECHECK)
+    late = failed(cell, "implausible", "kept from earlier launches", phase=protocol.RECHECK)
     place.attempt(visits=visits, journal=[*measured(visits), late])
 
 
@@ -69,6 +69,15 @@ def test_an_implausible_cell_is_a_failure_and_never_ranked(tmp_path, happen, wor
     assert "implausible" in " ".join(text(notice) for notice in findings.notices)
     table = summary_table(findings)
     assert {*table["outcome"][table["cell"] == TREE]} == {"implausible"}
+
+
+def test_nothing_is_compared_with_an_implausible_baseline(tmp_path):
+    place = Workplace(tmp_path / "place")
+    stale(place, PLAIN)
+    findings = find(finish(place))
+    at_problem = findings.numbers.frame.query("problem == 'small' and metric == 'duration_ns'")
+    assert len(at_problem) == 3
+    assert at_problem[["baseline_median", "ratio", "ratio_low"]].isna().all(axis=None)
 
 
 @pytest.mark.parametrize(("happen", "words"), [(stale, ""), (quick, "in any type")])
