@@ -66,8 +66,8 @@ def summarise(
     metric is taken from one kind of session: timing before counters, the primary timer before
     others, finals never. Durations of other collectors are metrics of their own
     (`duration_metrics`). `baseline` is a variant id; `ranked` the ids of the cells that may have a
-    rank, or be what ratios refer to, None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell
-    has no row for a metric that it has no sample of.
+    rank, or be what ratios refer to, None for all. Rows are in the order of `cells`, then of the
+    columns of `samples`; a cell has no row for a metric that it has no sample of.
     """
     check_samples(samples)
     plan = _plan_frame(cells)
