@@ -1,8 +1,9 @@
-"""Operations of torch in float32 with inputs as programs have them, and gradients of small nets."""
+"""Operations of torch with inputs as programs have them, and gradients of small nets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -102,6 +103,10 @@ OPERATIONS: dict[str, Operation] = {
         F.scaled_dot_product_attention,
         lambda: tuple(normal(3, 2, 8, 256, 64).unbind()),
     ),
+    "causal attention": (
+        partial(F.scaled_dot_product_attention, is_causal=True),
+        lambda: tuple(normal(3, 1, 4, 1000, 64).unbind()),
+    ),
     "GRU": (layer, lambda: (nn.GRU(64, 128, 2), normal(32, 4, 64))),
     "interpolation": (
         lambda x: F.interpolate(x, scale_factor=1.5),
@@ -137,3 +142,8 @@ OPERATIONS: dict[str, Operation] = {
         lambda: (_transformer(), normal(32, 16, 64), torch.randint(10, (32,))),
     ),
 }
+NOT_IN_BFLOAT16 = {
+    *("Cholesky", "spectrum", "quantization"),
+    *("gradients of a convolutional net", "gradients of a deep net"),
+}
+"""Operations that torch lacks in bfloat16, or whose own result there is no right one."""

@@ -39,8 +39,8 @@ _NUDGE_SLACK = 32.0
 both signs, added one by one, are off by up to 14 times as much, added by a tree by less than once;
 in TF32 by hundreds."""
 _HALF_NUDGE_SLACK = 8.0
-"""How many times as far as the right result moves a small element in half precision may be off,
-where inputs are nudged by a rounding step of its type."""
+"""How many times as far as the right result moves an element in bfloat16, or a small one in
+float16, may be off, where inputs are nudged by a rounding step of its type."""
 _FEW = 256
 """Elements of a result in which a baseline that rounds on its way may be right by chance, as a loss
 in float32 is that was computed from scores in bfloat16."""
@@ -153,6 +153,8 @@ class Rounding:
         errors: float | torch.Tensor = self._amount(number)
         if by_magnitude is not None:
             errors = _errors_of(right_result, by_magnitude)
+        if real == torch.bfloat16 and self._distances:
+            return self._errors_in_bfloat16(number, errors)
         if real.is_floating_point and real != torch.float32:
             return errors
         if self._explained_errors is None:
@@ -163,6 +165,25 @@ class Rounding:
         return explained.clamp(
             min=errors.to(explained) if isinstance(errors, torch.Tensor) else errors
         )
+
+    def _errors_in_bfloat16(self, number: int, errors: float | torch.Tensor) -> torch.Tensor:
+        """Absolute error of each element: what nudges explain, and the baseline's own beyond that.
+
+        Two roundings of the largest element would allow half of a softmax to be 0. At most as much
+        (or `errors`, where that is more), at least the part of it that two of float16 are.
+        """
+        wide = _wide_tensor(self._expected[number])
+        step = torch.finfo(torch.bfloat16).eps
+        most = torch.as_tensor(errors, dtype=torch.float64, device=wide.device)
+        if not isinstance(errors, torch.Tensor):
+            most = most.clamp(min=half_rounding(torch.bfloat16, largest_magnitude(wide)))
+        distances = self._distances[number].nan_to_num(0.0, 0.0)
+        explained = _HALF_NUDGE_SLACK * step / NUDGE * distances
+        for own_error in self._own_errors(number, wide):
+            of_type = default_tolerance(torch.bfloat16).relative * wide.abs()
+            beyond = (own_error - of_type - explained).nan_to_num(0.0, 0.0).clamp(min=0.0)
+            explained = explained + _HALF_SLACK * beyond.max()
+        return explained.minimum(most).maximum(_HALF_STEP / step * most)
 
     def _amount(self, number: int) -> float:
         return self._amounts[number] if number < len(self._amounts) else 0.0
@@ -206,12 +227,17 @@ class Rounding:
         self, number: int, wide: torch.Tensor, step: float, coarsest: float
     ) -> Iterator[torch.Tensor]:
         """Errors by element that those of the baseline explain; in half precision, nudges, too."""
+        for own_error in self._own_errors(number, wide):
+            yield _slack(coarsest) * own_error
+        if step >= _HALF_STEP and self._distances:
+            yield _HALF_NUDGE_SLACK * step / NUDGE * self._distances[number]
+
+    def _own_errors(self, number: int, wide: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Absolute error of each element of the baseline's own result, where there is one."""
         if self._reference.in_own_types is not None:
             own_result = as_tensors(self._reference.in_own_types, "the result")[number]
             if own_result.shape == wide.shape:
-                yield _slack(coarsest) * (_wide_tensor(own_result) - wide).abs()
-        if step >= _HALF_STEP and self._distances:
-            yield _HALF_NUDGE_SLACK * step / NUDGE * self._distances[number]
+                yield (_wide_tensor(own_result) - wide).abs()
 
     def largest_errors(self) -> Allowed:
         """Function that allows each output the largest error that an element was allowed so far."""

@@ -1,6 +1,7 @@
 """Mistakes in results of common operations are seen without a tolerance, and right ones pass."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks/check"))
 
-from mistakes import MISTAKES, OPERATIONS, tried
+from mistakes import MISTAKES, NOT_IN_BFLOAT16, OPERATIONS, refused, right_result, tried
+from rounded_otherwise import CAUSAL, PAIRS, attention, refused_ways
 
 
 @pytest.mark.parametrize("name", ["sum", "softmax", "gradients of a convolutional net"])
@@ -19,11 +21,42 @@ def test_each_mistake_is_seen_and_no_right_result_is_refused(name):
     assert not wrongly_refused
 
 
+def test_zeros_in_a_softmax_of_bfloat16_are_seen():
+    seen, wrongly_refused = tried("softmax", torch.device("cpu"), torch.bfloat16)
+    assert seen["the smaller half is 0"]
+    assert seen["the last element is 0"]
+    assert not wrongly_refused
+
+
+def test_attention_in_bfloat16_that_leaves_out_its_last_keys_is_refused():
+    """Only late rows see them, whose elements are far smaller than those of the first."""
+    torch.manual_seed(0)
+    inputs = tuple(value.bfloat16() for value in PAIRS["causal attention"][1]())
+    baseline = partial(attention, seen=CAUSAL)
+    expected, rounding = right_result(baseline, inputs, torch.device("cpu"))
+    fewer = CAUSAL & ((torch.arange(700) < 692) | torch.eye(700, dtype=torch.bool))
+    for keys, is_refused in ((CAUSAL, False), (fewer, True)):
+        result = attention(*inputs, seen=keys)
+        assert refused([result], expected, rounding) is is_refused
+
+
+@pytest.mark.parametrize("name", ["causal attention", "eight layers", "GELU"])
+def test_right_results_in_bfloat16_may_be_rounded_on_another_way(name):
+    assert refused_ways(name)[0] == []
+
+
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore:RNN module weights")  # of copies, for the reference alone
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_no_right_result_is_refused_on_a_gpu(name):
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, torch.float32) for name in OPERATIONS),
+        *((name, torch.bfloat16) for name in OPERATIONS.keys() - NOT_IN_BFLOAT16),
+    ],
+)
+def test_no_right_result_is_refused_on_a_gpu(name, dtype):
     """Convolutions and RNNs are in TF32 there, in which a factor of 1.0001 is not seen."""
-    seen, wrongly_refused = tried(name, torch.device("cuda"))
-    assert seen["elements are a place off"] is not False
+    seen, wrongly_refused = tried(name, torch.device("cuda"), dtype)
+    if dtype == torch.float32:
+        assert seen["elements are a place off"] is not False
     assert not wrongly_refused
