@@ -8,6 +8,7 @@ the shared memory and its own clock alone.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
 import os
 import signal
@@ -162,6 +163,7 @@ def main(descriptor: int) -> None:
     """Serve the judge behind this descriptor; only the judge can end this process."""
     ctypes.CDLL(None).prctl(_PARENT_ENDS, int(signal.SIGKILL), 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the judge's to answer
+    faulthandler.enable(all_threads=False)
     os.set_inheritable(descriptor, False)
     with socket.socket(fileno=descriptor) as channel, torch.no_grad():
         Guest(channel).serve()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import site
 import socket
@@ -40,6 +41,13 @@ _PLACES = ("HOME", "TMPDIR", "XDG_CACHE_HOME")
 
 Scheduling = tuple[int, frozenset[int], int, int] | None
 """Priority, cores, policy and real-time priority of a process; None where it has ended."""
+
+
+_READ_BYTES = 1 << 15
+"""Bytes of the end of a process's output that are searched: behind a stack stand the names of all
+extension modules."""
+_FATAL = "Fatal Python error"
+"""Beginning of what Python prints of a signal that ends it; the stack follows."""
 
 
 class Party:
@@ -161,13 +169,16 @@ class Party:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
         end = os.fstat(self._output.fileno()).st_size
-        output = os.pread(self._output.fileno(), _MOST_WORDS, max(end - _MOST_WORDS, 0))
-        lines = output.decode(errors="replace").split("\n")
+        output = os.pread(self._output.fileno(), _READ_BYTES, max(end - _READ_BYTES, 0))
+        words, _, stack = output.decode(errors="replace").partition(_FATAL)
         self.close()
         code = self._process.returncode
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        last = next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
-        return ForeignError(f"the process of {self.name} ended {how}{last}")
+        lines = reversed(words.split("\n"))
+        last = next((f": {line.strip()[-_MOST_WORDS:]}" for line in lines if line.strip()), "")
+        frame = re.search(rf'{re.escape(self.name)}", line (\d+) in (.+)', stack)
+        place = f" ({self.name}:{frame[1]} in {frame[2]})" if frame else ""
+        return ForeignError(f"the process of {self.name} ended {how}{last}{place}")
 
     @property
     def is_alive(self) -> bool:
