@@ -348,8 +348,8 @@ class NoticeKind(Enum):
         Severity.WARNING,
         "The baseline varies by more than the margin of {margin} at {problems}{most}: "
         "differences below {floor} cannot be seen there.",
-        "Lock the clock, leave the GPU alone, or measure more blocks; else what is called the same "
-        "is so within the noise floor.",
+        "Lock the clock, run nothing else meanwhile, or measure more blocks; else what is called "
+        "the same is so within the noise floor.",
     )
     MIXED_LAUNCHES = (
         Severity.WARNING,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def write_figures(request: FiguresRequest) -> ExitCode:
         for name, figure in figures.items():
             path = request.out / f"{findings.report.experiment.name}.{name}.{request.format}"
             content = io.BytesIO()
-            figure.savefig(content, format=request.format, dpi=200, metadata=undated)
+            with warnings.catch_warnings():  # of letters that the font lacks: they are boxes
+                warnings.filterwarnings("ignore", "Glyph ")
+                figure.savefig(content, format=request.format, dpi=200, metadata=undated)
             write_bytes(path, content.getvalue())
             console.print(str(path), markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

@@ -534,10 +534,13 @@ def _fitted_chips(text: str) -> str:
 
 
 def _unique_labels(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:
-    """Labels by id, of which no two are equal: full names where they meet, else with a number."""
+    """Labels by id, of which no two look alike: full names where they meet, else with a number."""
+    labels = {variant: " ".join(label.split()) for variant, label in labels.items()}
     counts = Counter(labels.values())
     longer = {
-        variant: label if counts[label] == 1 else _fitted_text(fulls[variant], LONGEST_LABEL)
+        variant: label
+        if counts[label] == 1
+        else _fitted_text(" ".join(fulls[variant].split()), LONGEST_LABEL)
         for variant, label in labels.items()
     }
     counts = Counter(longer.values())

@@ -29,7 +29,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -353,11 +352,14 @@ class RunFolder:
         plan = read_dataclass(packed if packed.exists() else path, Plan)
         if not all(0 <= blocks < _MOST_BLOCKS for blocks in (*plan.looks, plan.final_blocks)):
             raise UsageError(f"{path}: damaged: blocks {[*plan.looks, plan.final_blocks]}")
-        duplicates = [
-            cell for cell, count in Counter(c.id for c in plan.cells).items() if count > 1
-        ]
-        if duplicates:
-            raise UsageError(f"{path}: damaged: the cell {duplicates[0]!r} stands there twice")
+        cells, variants, problems = (
+            {part.id: part for part in parts}
+            for parts in (plan.cells, plan.variants, plan.problems)
+        )
+        for cell in plan.cells:
+            parts = (cells[cell.id], variants[cell.variant.id], problems[cell.problem.id])
+            if parts[0] is not cell or parts[1:] != (cell.variant, cell.problem):
+                raise UsageError(f"{path}: damaged: the cell {cell.id!r} contradicts another")
         return replace(plan, sessions=tuple(map(_with_todays_collector, plan.sessions)))
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:

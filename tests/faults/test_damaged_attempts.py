@@ -114,9 +114,15 @@ def test_no_damage_to_a_plan_is_more_than_a_message(place, folder, name):
         assert isinstance(plan.cells, tuple)
 
 
-def test_a_plan_in_which_a_cell_stands_twice_is_damaged(place):
+@pytest.mark.parametrize("part", ["cell", "variant", "problem"])
+def test_a_plan_in_which_an_id_stands_for_two_things_is_damaged(place, part):
     plan = place.run.plan()
-    place.run.write_plan(replace(plan, cells=(*plan.cells, plan.cells[0])))
+    first, *others = plan.cells
+    if part == "cell":
+        others.append(first)
+    else:
+        first = replace(first, **{part: replace(getattr(first, part), params={"edited": 1})})
+    place.run.write_plan(replace(plan, cells=(first, *others)))
     with pytest.raises(UsageError, match=r"plan\.json: damaged: the cell 'plain\.\.small'"):
         place.run.plan()
 

@@ -612,10 +612,15 @@ def test_finals_and_the_margin_are_read(load):
             "--set name=a b: name: must be 1 to 64 of the characters A-Z a-z 0-9 _ . - and begin "
             "with a letter or digit, not 'a b'",
         ),
+        (
+            "collect.collectors=in_kernel & collect.blocks=4",
+            "--set collect.collectors=in_kernel --set collect.blocks=4: collect: in_kernel "
+            "measures no duration; add ncu or cuda_events to collect.collectors",
+        ),
     ],
 )
-def test_complaints_about_an_override_name_the_flag(complaints, flag, line):
-    assert complaints(MINIMAL, overrides=[flag]) == [line]
+def test_complaints_about_overrides_name_the_flags(complaints, flag, line):
+    assert complaints(MINIMAL, overrides=flag.split(" & ")) == [line]
 
 
 @pytest.mark.parametrize(

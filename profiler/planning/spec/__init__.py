@@ -126,9 +126,9 @@ def check_document(document: Document, *, overrides: Sequence[str] = ()) -> Load
 
 def _line(fault: Fault, field: FieldPath, document: Document, overrides: Sequence[Override]) -> str:
     in_file = document.holds(field)
-    for override in reversed(overrides):
-        if field and override.touches(field, in_file=in_file):
-            return f"{override.flag}: {fault.field}: {fault.text}"
+    flags = [item.flag for item in overrides if field and item.touches(field, in_file=in_file)]
+    if flags:
+        return f"{' '.join(flags)}: {fault.field}: {fault.text}"
     name = f" {fault.field}:" if fault.field else ""
     return f"{document.path}:{fault.line}:{name} {fault.text}"
 

@@ -150,13 +150,13 @@ def test_a_name_that_says_more_than_its_parameters_keeps_its_words():
 
 
 def test_no_two_labels_are_equal():
-    """Parameters that lack what differs, and names that are equal to begin with."""
+    """Parameters that lack what differs, names that are equal to begin with, or look it."""
     params = {"tile": 64}
     labels = named(
         (long("64, fast"), params),
         (long("64, slow"), params),
         ("same name", params),
-        ("same name", {}),
+        ("same  name", {}),
         ("tile 64", {}),
         (long("64"), {"tile": 64, "fast": True}),
     )

@@ -49,11 +49,15 @@ def test_what_was_not_measured_is_said_with_what_was(findings):
 @pytest.mark.parametrize(
     ("kind", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?x")]
 )
-def test_files_of_each_kind(tmp_path, kind, magic):
+def test_files_of_each_kind(monkeypatch, tmp_path, kind, magic):
+    """Also where matplotlib's font lacks a letter, of which nothing is printed."""
     names = None if kind == "svg" else ["registers"]
     request = FiguresRequest(
         RECORDINGS / "transpose.zip", tmp_path / "new" / "figures", names, format=kind
     )
+    figure = profiler.load(request.run_folder).plot("registers")
+    figure.text(0, 0, "\u8f6f")
+    monkeypatch.setattr("profiler.render.excerpts.metric_figure", lambda *_: figure)
     write_figures(request)
     files = sorted((tmp_path / "new" / "figures").iterdir())
     assert [file.name for file in files] == sorted(
