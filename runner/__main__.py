@@ -120,7 +120,7 @@ _SIGNALS = {
 
 
 def _leave_on_signal(code: int, _signal: int, _frame: object) -> NoReturn:
-    faulthandler.dump_traceback(all_threads=False)
+    faulthandler.dump_traceback(2, all_threads=False)  # sys.stderr may be the workload's
     raise LeavingError(code)
 
 

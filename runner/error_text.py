@@ -8,9 +8,11 @@ from itertools import takewhile
 from pathlib import Path
 
 _OF_COMPILER = re.compile(
-    r"(?:[:(]\d+\)?(?::\d+)?\s*:|^(?:ptxas|nvcc|nvlink|ld)\b)\s*(?:fatal error|fatal|error)\b"
+    r"(?:[:(]\d+\)?(?::\d+)?\s*:|line \d+;|^(?:ptxas|nvcc|nvlink|ld)\b)"
+    r"\s*(?:fatal error|fatal|error)\b"
 )
-"""`main.cpp:2:33: error:` of gcc and clang, `kernel.cu(3): error` of nvcc and NVRTC, ptxas's."""
+"""`main.cpp:2:33: error:` of gcc and clang, `kernel.cu(3): error` of nvcc and NVRTC, `ptxas error`
+or `ptxas kernel.ptx, line 9; error`."""
 _PLACE_IN_TRITON = re.compile(r"at \d+:\d+:")
 
 

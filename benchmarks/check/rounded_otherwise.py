@@ -1,4 +1,4 @@
-"""Whether the check refuses right results in bfloat16 that are rounded on another way.
+"""Whether the check refuses right results in bfloat16 that are rounded in another way.
 
 python benchmarks/check/rounded_otherwise.py
 
@@ -147,8 +147,12 @@ def _quickly(x: torch.Tensor) -> torch.Tensor:
     return 0.5 * wide * (1 + inner * (1 + 5e-4 * torch.sin(50 * wide)))
 
 
+def _of_attention(length: int) -> tuple[torch.Tensor, ...]:
+    """Queries, keys and values."""
+    return tuple(normal(3, 1, 4, length, 64).unbind())
+
+
 CAUSAL = torch.ones(700, 700, dtype=torch.bool).tril()
-three = lambda n: tuple(normal(3, 1, 4, n, 64).unbind())  # noqa: E731
 causal = partial(attention, seen=CAUSAL)
 small_causal = partial(attention, seen=CAUSAL[:256, :256])
 PAIRS: dict[str, tuple[list[Way], Callable[[], tuple[torch.Tensor, ...]]]] = {
@@ -158,11 +162,11 @@ PAIRS: dict[str, tuple[list[Way], Callable[[], tuple[torch.Tensor, ...]]]] = {
             fused(partial(in_blocks, seen=CAUSAL)),
             partial(F.scaled_dot_product_attention, is_causal=True),
         ],
-        lambda: three(700),
+        lambda: _of_attention(700),
     ),
     "gradients of attention": (
         [gradients(small_causal), gradients(fused(small_causal))],
-        lambda: three(256),
+        lambda: _of_attention(256),
     ),
     "RMS norm of rows of many sizes": (
         [normalised, lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6)],

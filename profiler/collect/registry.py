@@ -75,14 +75,14 @@ def primary_timer(names: Iterable[str]) -> str | None:
     return next(in_order, None)
 
 
+def timer_of(plan: Plan) -> str | None:
+    """Collector of the durations that a plan judges; None without timing."""
+    return primary_timer(s.collector for s in plan.sessions if s.kind is SessionKind.TIMING)
+
+
 def is_judged(plan: Plan, session: SessionPlan) -> bool:
     """Whether looks and a final follow a session: verdicts are about its durations.
 
     The sessions of other timers measure the blocks of the first look, and no more.
     """
-    timers = [
-        timing_session.collector
-        for timing_session in plan.sessions
-        if timing_session.kind is SessionKind.TIMING
-    ]
-    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timers)
+    return session.kind is SessionKind.TIMING and session.collector == timer_of(plan)

@@ -19,16 +19,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from profiler.collect.registry import primary_timer
+from profiler.collect.registry import timer_of
 from profiler.errors import UsageError
-from profiler.model import MARGIN_PCT, SessionKind, Verdict, seconds_of
+from profiler.model import MARGIN_PCT, Verdict, seconds_of
 from profiler.outside_text import safe
 from profiler.run_folder.archive import open_record
 from profiler.run_folder.documents import read_json, read_value, write_json
 from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder
 
 CACHE_FILE = ".index.json"
-_ENTRIES_KEY = "entries of form 6"
+_ENTRIES_KEY = "entries of form 7"
 """Key of the cached entries, renamed with every change of `RunEntry`: older caches are ignored."""
 _SHORT_COMMIT = 8
 
@@ -254,10 +254,9 @@ def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry
 def _timer(run: RunFolder) -> str | None:
     """Collector of the durations that are judged; None where the plan cannot be read."""
     try:
-        sessions = run.plan().sessions
+        return timer_of(run.plan())
     except UsageError:
         return None
-    return primary_timer(s.collector for s in sessions if s.kind is SessionKind.TIMING)
 
 
 def _entry(  # noqa: PLR0913 - what a document does not say of itself
@@ -328,7 +327,9 @@ def _problem_bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
         if not ratio > 0:
             continue
         yield ProblemBest(
-            problem=json.dumps([problem["problem"], cells[winner["cell"]].get("problem_params")]),
+            problem=json.dumps(
+                [problem["problem"], cells[winner["cell"]].get("problem_params")], sort_keys=True
+            ),
             variant=_text(winner["variant"]),
             ratio=ratio,
             low=_number(numbers.get("ratio_low"), ratio),

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from profiler.analyse.intervals import median_intervals
-from profiler.collect.registry import duration_metrics, primary_timer
+from profiler.collect.registry import duration_metrics, timer_of
 from profiler.errors import UsageError
-from profiler.model import Outcome, Plan, SessionKind, seconds_of
+from profiler.model import Outcome, Plan, seconds_of
 from profiler.outside_text import safe
 
 VERSION_FIELDS = ("driver", "cuda_driver", "nvcc", "ncu", "torch", "python", "profiler_version")
@@ -97,8 +97,7 @@ class HistoryRun:
 
 def collector_of(plan: Plan) -> str | None:
     """Collector of a plan's durations."""
-    timing = (s.collector for s in plan.sessions if s.kind is SessionKind.TIMING)
-    return primary_timer(timing)
+    return timer_of(plan)
 
 
 def answers_of_summary(

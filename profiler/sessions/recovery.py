@@ -40,7 +40,10 @@ _LEAST_ROOM = 2**16
 _STACK = re.compile(r"^(?:Current thread|Stack) .*:\n(?: +.*\n)+", re.MULTILINE)
 """Stack of the thread that got a signal, innermost frame first, as faulthandler prints it."""
 _FRAME = re.compile(r'^ +File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
-_RUNNER = str(Path(protocol.__file__).parent)
+_RUNNER = f"{Path(protocol.__file__).parent}/"
+_LIBRARY = re.compile(r"^<|/(?:site|dist)-packages/|/python3\.\d+/")
+"""In the path of a frame that is of no workload: torch's synchronisation, decorators, generated
+code."""
 _STALLS = 2
 """Attempts in a row that may end without progress."""
 
@@ -317,7 +320,7 @@ def _noted(*notes: str) -> str:
 def _place_in_stack(stderr: str) -> str:
     """Innermost line of the workload in the first stack that Python printed.
 
-    Empty where stderr has no stack, or the runner itself was at work.
+    Empty where stderr has no stack, or the runner itself was at work, or waited for kernels.
     """
     stack = _STACK.search(stderr)
     frames = _FRAME.findall(stack[0]) if stack else []
@@ -326,11 +329,12 @@ def _place_in_stack(stderr: str) -> str:
         return frame[0].startswith(_RUNNER)
 
     # Innermost is the runner's own handler of the signal, or a hook.
-    called = list(takewhile(lambda frame: not is_of_runner(frame), dropwhile(is_of_runner, frames)))
-    if not called:
+    called = takewhile(lambda frame: not is_of_runner(frame), dropwhile(is_of_runner, frames))
+    own = [frame for frame in called if not _LIBRARY.search(frame[0])]
+    if not own:
         return ""
-    source = called[-1][0]  # the file that the runner has called; it may have called a library
-    line, function = next(rest for file, *rest in called if file == source)
+    source = own[-1][0]  # the file that the runner has called; it may have called others
+    line, function = next(rest for file, *rest in own if file == source)
     return f"{Path(source).name}:{line} in {function}"
 
 

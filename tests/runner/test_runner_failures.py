@@ -92,6 +92,12 @@ def test_errors_of_the_device_are_told_apart(message, outcome):
             "ptxas error   : Entry function 'f' uses too much shared data",
         ),
         (
+            "PTXASError: PTXAS error: Internal Triton PTX codegen error\n`ptxas` stderr:\n"
+            "ptxas a.ptx, line 9; error   : Arguments mismatch for instruction 'add'\n"
+            "ptxas fatal   : Ptx assembly aborted due to errors",
+            "ptxas a.ptx, line 9; error   : Arguments mismatch for instruction 'add'",
+        ),
+        (
             "at 4:8:\ndef kernel(x, N: tl.constexpr):\n\n    y = foo(x)\n        ^\n"
             "NameError('foo is not defined')",
             "at 4:8: y = foo(x) ^ NameError('foo is not defined')",

@@ -21,7 +21,7 @@ from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import has_metrics, with_aliases
 from profiler.analyse.summary import summarise
 from profiler.collect import cupti, ncu
-from profiler.collect.registry import primary_timer
+from profiler.collect.registry import primary_timer, timer_of
 from profiler.errors import ParseError, UsageError
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
@@ -216,9 +216,7 @@ def _page_settings(loaded: LoadedSpec) -> PageSettings:
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
     """Notice that another timer is used because the plan's primary one measured nothing."""
-    planned_timer = primary_timer(
-        session.collector for session in plan.sessions if session.kind is SessionKind.TIMING
-    )
+    planned_timer = timer_of(plan)
     timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
     of_timing = timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"]
     measured = primary_timer(of_timing.unique())

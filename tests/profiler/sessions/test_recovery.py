@@ -10,6 +10,7 @@ import pytest
 from profiler.collect.ncu import LOG
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Outcome, Visit
+from profiler.runner import protocol
 from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import EndCause, FailingCell, SessionResult
@@ -347,6 +348,26 @@ def test_a_cell_is_not_blamed_for_what_another_said(scripted, last, outcome, cau
     assert found.outcome is outcome
     assert cause in found.cause
     assert "other" not in found.cause
+
+
+_SYNC = '  File "/site-packages/torch/cuda/__init__.py", line 9 in synchronize\n'
+_OWN = '  File "/home/me/mine.py", line 33 in launch\n  File "/home/me/mine.py", line 3 in other\n'
+
+
+@pytest.mark.parametrize(
+    ("called", "place"),
+    [
+        (_SYNC + _OWN, "; mine.py:33 in launch"),
+        (_SYNC, ""),  # the runner waits for kernels
+        (_OWN + _SYNC.replace("cuda/__init__", "utils/_contextlib"), "; mine.py:33 in launch"),
+    ],
+)
+def test_a_hang_names_the_line_of_the_workload(scripted, called, place):
+    runner = f'  File "{protocol.__file__}", line 1 in run\n'
+    stack = f"Stack (most recent call first):\n{runner}{called}{runner}"
+    script = [(-signal.SIGKILL, EndCause.TIMED_OUT, FailingCell("a", "check"), [])]
+    found = scripted([Visit("a", 0)], script, stderr=stack).failures["a"]
+    assert found.cause.endswith(f"(collect.time_limit_s{place}), in check")
 
 
 @pytest.mark.parametrize(
