@@ -153,7 +153,7 @@ class Rounding:
         errors: float | torch.Tensor = self._amount(number)
         if by_magnitude is not None:
             errors = _errors_of(right_result, by_magnitude)
-        if real == torch.bfloat16 and self._distances:
+        if real == torch.bfloat16 and self._reference.in_own_types is not None:
             return self._errors_in_bfloat16(number, errors)
         if real.is_floating_point and real != torch.float32:
             return errors
@@ -166,12 +166,17 @@ class Rounding:
             min=errors.to(explained) if isinstance(errors, torch.Tensor) else errors
         )
 
-    def _errors_in_bfloat16(self, number: int, errors: float | torch.Tensor) -> torch.Tensor:
+    def _errors_in_bfloat16(
+        self, number: int, errors: float | torch.Tensor
+    ) -> float | torch.Tensor:
         """Absolute error of each element: what nudges explain, and the baseline's own beyond that.
 
         Two roundings of the largest element would allow half of a softmax to be 0. At most as much
         (or `errors`, where that is more), at least the part of it that two of float16 are.
+        `errors` where nothing moves: of whole numbers, or where memory does not suffice.
         """
+        if not self._distances or not self._distances[number].any():
+            return errors
         wide = _wide_tensor(self._expected[number])
         step = torch.finfo(torch.bfloat16).eps
         most = torch.as_tensor(errors, dtype=torch.float64, device=wide.device)

@@ -40,6 +40,17 @@ def test_attention_in_bfloat16_that_leaves_out_its_last_keys_is_refused():
         assert refused([result], expected, rounding) is is_refused
 
 
+@torch.no_grad()
+def test_a_result_in_bfloat16_that_does_not_move_may_be_off_by_two_roundings_of_the_largest():
+    """Its inputs are whole numbers."""
+    torch.manual_seed(0)
+    rows, table = torch.arange(90), torch.nn.Embedding(100, 64).bfloat16()
+    expected, rounding = right_result(table, (rows,), torch.device("cpu"))
+    largest = float(table.weight.abs().max())
+    off = table(rows) + torch.finfo(torch.bfloat16).eps * largest
+    assert not refused([off], expected, rounding)
+
+
 @pytest.mark.parametrize("name", ["causal attention", "eight layers", "GELU"])
 def test_right_results_in_bfloat16_may_be_rounded_in_another_way(name):
     assert refused_ways(name)[0] == []
