@@ -8,10 +8,11 @@ first; a start/end cell reads ` "0:<item>" ` with the id of the range before eac
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from profiler.runner.protocol import domain_of_range
@@ -77,15 +78,21 @@ _NUMBER = re.compile(
 def grouped_names(names: Iterable[str], most: int) -> dict[str, str]:
     """Short form of each name: without the identifiers of torch's calls.
 
-    Where more than `most` short forms differ in numbers alone, a star stands for the numbers.
+    Where more than `most` short forms differ in one of their numbers, a star stands for it.
     """
     plain = {name: without_identifiers(name) for name in names}
-    patterns = {name: _NUMBER.sub("*", name) for name in set(plain.values())}
-    counts = Counter(patterns.values())
-    return {
-        name: patterns[short] if counts[patterns[short]] > most else short
-        for name, short in plain.items()
-    }
+    values: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for short in plain.values():
+        for place, number in enumerate(_NUMBER.findall(short)):
+            values[_NUMBER.sub("*", short), place].add(number)
+
+    def group(short: str) -> str:
+        pattern, places = _NUMBER.sub("*", short), count()
+        return _NUMBER.sub(
+            lambda number: "*" if len(values[pattern, next(places)]) > most else number[0], short
+        )
+
+    return {name: group(short) for name, short in plain.items()}
 
 
 @lru_cache(maxsize=65_536)  # most launches have ranges that others have, too

@@ -88,13 +88,14 @@ def test_a_kernel_that_ncu_named_by_its_range_is_the_kernel():
 
 
 def test_a_page_groups_ranges_by_what_stays_and_each_launch_has_its_whole_name(tmp_path):
-    names = [f"step_{number}" for number in range(MOST_NUMBERED + 1)]
+    """Numbers of which there are few stay: launches at two sizes are two kinds."""
+    names = [f"size={512 << n % 2};step_{n}" for n in range(2 * MOST_NUMBERED + 2)]
     cells = [f'7  ""<default domain>:{name}:none:none:none:none:none:none"" ' for name in names]
     rows = [f'"{number}","k","{cell}","9"\n' for number, cell in enumerate(cells)]
     (tmp_path / "steps.csv").write_text(STEPS + "".join(rows))
     import_files(ImportRequest([tmp_path / "steps.csv"], page=tmp_path / "page.html"))
     html = (tmp_path / "page.html").read_text()
-    assert '<td class="words">step_*</td>' in html
+    assert all(f'<td class="words">size={size};step_*</td>' in html for size in (512, 1024))
     assert all(f'<td class="words">{name}</td>' in html for name in names)
 
 
