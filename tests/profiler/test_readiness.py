@@ -554,8 +554,8 @@ def test_words_that_a_command_gets_in_another_spelling_are_said(ready):
     )
 
 
-@pytest.mark.parametrize("operator", ["|", ">", "2>&1", "&&", ";"])
-def test_operators_of_a_shell_are_refused_in_a_text(ready, operator):
+@pytest.mark.parametrize("operator", ["|", ">", "2>&1", "&&", ";", "x;", "a=$HOME", "`nproc`"])
+def test_words_of_a_shell_are_refused_in_a_text(ready, operator):
     with pytest.raises(SpecError, match=r"no shell reads the command: .* write a script"):
         ready(COMMAND.replace("'PROGRAM {variant}'", f"'ls {{variant}} {operator} less'"))
     assert ready(COMMAND.replace("'PROGRAM {variant}'", f"[ls, '{{variant}}', '{operator}']")) == ()

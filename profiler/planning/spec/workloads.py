@@ -43,8 +43,8 @@ from profiler.runner.protocol import CANDIDATE, EXPERIMENT
 _IN_FILTER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A placeholder in a kernel filter, where other braces belong to the regular expression."""
 
-_SHELL = re.compile(r"\||\|\||&|&&|;|[0-9]?>{1,2}(&[0-9])?|<")
-"""Operators of a shell."""
+_SHELL = re.compile(r"\||\|\||&|&&|\S*;|[0-9]?>{1,2}(&[0-9])?|<|\S*(\$[\w({]|`)\S*")
+"""Words that a shell reads: operators, variables, and commands whose output is meant."""
 
 
 def _check_regex(value: str) -> str:
