@@ -645,9 +645,14 @@ def _check_needed(role: str, function: Function, problems: Any) -> None:
     for name, parameter in parameters_of(function).items():
         needed = parameter.kind in _BY_NAME and parameter.default is parameter.empty
         if needed and name not in problem_parameters | _GIVEN_TO_INPUTS:
-            close = difflib.get_close_matches(name, problem_parameters, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = _did_you_mean(name, problem_parameters)
             raise ExperimentError(f"the {role} take {name}, which no problem has{hint}")
+
+
+def _did_you_mean(name: str, known_names: Iterable[str]) -> str:
+    """The known name that a misspelled one is nearest to, as a question; empty without one."""
+    close = difflib.get_close_matches(name, known_names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _absolute(file: str) -> str:
@@ -661,8 +666,7 @@ def _check_parameters(name: str, function: Function, grid: Parameters) -> None:
         if parameter in _RESERVED:
             raise ExperimentError(f"{name}: a parameter cannot be called {parameter}")
         if names and parameter not in names:
-            close = difflib.get_close_matches(parameter, {*_KEYWORDS, *names}, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = _did_you_mean(parameter, {*_KEYWORDS, *names})
             raise ExperimentError(f"{name} takes no argument {parameter}{hint}")
         if not _values(value):
             raise ExperimentError(f"{name}: {parameter} has no values")

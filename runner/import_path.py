@@ -192,15 +192,19 @@ def module_spec(name: str, file: Path) -> ModuleSpec | None:
 def import_file(path: Path) -> ModuleType:
     """Import a file, with `search_folders` on sys.path for what it imports."""
     path = path.resolve()
-    # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
-    name = name_in_package(f"workload_file_{path.stem}", path)
-    spec = module_spec(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"not a Python file: {path.name}")
     for folder in reversed(search_folders(path)):
         add_folder(folder)
+    # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
+    return load_module(name_in_package(f"workload_file_{path.stem}", path), path)
+
+
+def load_module(name: str, file: Path) -> ModuleType:
+    """Execute a file as a module of this name, and return it."""
+    spec = module_spec(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"not a Python file: {file.name}")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look their module up there while it is still being executed.
+    # Dataclasses, compilers and pickle look their module up there while it is being executed.
     sys.modules[name] = module
     with importing():
         spec.loader.exec_module(module)

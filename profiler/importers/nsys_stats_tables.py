@@ -30,10 +30,10 @@ from profiler.parse.nsys import (
     OPERATION_COLUMNS,
     RANGE_COLUMNS,
     THREAD_BITS,
-    TIME_COLUMNS,
     OperationKind,
     Timeline,
     column_of,
+    sorted_by_start,
 )
 from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
@@ -525,7 +525,6 @@ def _domain_and_name(text: str) -> tuple[str, str]:
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    frame = pd.DataFrame(
-        {name: column_of(name, [row.get(name) for row in rows]) for name in columns}
+    return sorted_by_start(
+        pd.DataFrame({name: column_of(name, [row.get(name) for row in rows]) for name in columns})
     )
-    return frame.sort_values(list(TIME_COLUMNS), kind="stable", ignore_index=True)

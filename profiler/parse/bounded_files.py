@@ -81,6 +81,17 @@ def read_packed(path: Path, limit: int | None = None) -> bytes:
         raise OSError(f"damaged: {error}") from error
 
 
+def plain_or_packed(path: Path) -> Path | None:
+    """A file, or else its gzip under the name with `.gz`; None where neither is there."""
+    files = (path, path.with_name(f"{path.name}.gz"))
+    return next((file for file in files if file.exists()), None)
+
+
+def read_named(path: Path) -> bytes:
+    """Content of a file, unpacked where it is named `.gz`; raises what `read_packed` raises."""
+    return read_packed(path) if path.suffix == ".gz" else read_plain(path)
+
+
 def read_content(path: Path, limit: int | None = None) -> bytes:
     """Content of a file, unpacked where it is gzip; raises what `read_packed` raises."""
     require_regular(path)

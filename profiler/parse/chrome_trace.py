@@ -31,7 +31,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
@@ -42,10 +41,10 @@ from profiler.parse.nsys import (
     OPERATION_COLUMNS,
     RANGE_COLUMNS,
     THREAD_BITS,
-    TIME_COLUMNS,
     OperationKind,
     Timeline,
     column_of,
+    sorted_by_start,
 )
 from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
@@ -160,12 +159,10 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
         table: pd.DataFrame({name: column_of(name, values) for name, values in of_table.items()})
         for table, of_table in columns.items()
     }
-    ranges = frames["ranges"]
-    order = np.lexsort((-ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy()))
     return Timeline(
-        operations=_sorted_by_start(frames["operations"]),
-        ranges=ranges.iloc[order].reset_index(drop=True),
-        api=_sorted_by_start(frames["api"]),
+        operations=sorted_by_start(frames["operations"]),
+        ranges=sorted_by_start(frames["ranges"], longer_first=True),
+        api=sorted_by_start(frames["api"]),
         schema=next((trace.schema for trace in traces), None),
         unread=dict(sum((trace.unread for trace in traces), Counter()).most_common()),
     )
@@ -621,7 +618,3 @@ def _outermost(events: Sequence[_Event]) -> Iterator[_Event]:
             if last is None or event.start_ns >= last:
                 last = event.end_ns
                 yield event
-
-
-def _sorted_by_start(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sort_values(list(TIME_COLUMNS), kind="stable", ignore_index=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.parse.bounded_files import read_packed, read_plain
+from profiler.parse.bounded_files import plain_or_packed, read_named
 
 CLOCKS_FILE = "clocks.csv"
 CLOCK_COLUMNS = ("time_s", "sm_mhz", "memory_mhz", "reasons", "temperature_c", "power_w")
@@ -73,15 +73,8 @@ def _table(text: str) -> pd.DataFrame:
 
 def _file_text(path: Path) -> str:
     """Content of a file, or of its gzip under the name with `.gz`; empty where neither is."""
-    packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
-    plain = packed.with_suffix("")
-    if plain.exists():
-        content = read_plain(plain)
-    elif packed.exists():
-        content = read_packed(packed)
-    else:
-        content = b""
-    return content.decode("utf-8", errors="replace")
+    file = plain_or_packed(path.with_suffix("") if path.suffix == ".gz" else path)
+    return "" if file is None else read_named(file).decode("utf-8", errors="replace")
 
 
 def _typed_clocks(table: pd.DataFrame) -> pd.DataFrame:

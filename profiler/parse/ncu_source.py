@@ -226,21 +226,12 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
 
     Lines belong to the code, so any launch of a kernel serves, found by its addresses.
     """
-    addresses_by_listing = [
-        (set(listing_with_lines.instructions[ADDRESS]), listing_with_lines)
-        for listing_with_lines in lined
-    ]
+    candidates = [(set(listing.instructions[ADDRESS]), listing) for listing in lined]
     joined = []
     for listing in listings:
-        addresses = listing.instructions[ADDRESS]
-        match = next(
-            (
-                listing_with_lines
-                for line_addresses, listing_with_lines in addresses_by_listing
-                if not line_addresses.isdisjoint(addresses)
-            ),
-            None,
-        )
+        own = listing.instructions[ADDRESS]
+        matches = (other for addresses, other in candidates if not addresses.isdisjoint(own))
+        match = next(matches, None)
         joined.append(listing if match is None else with_lines(listing, match))
     return tuple(joined)
 
@@ -343,14 +334,9 @@ def _are_copies(blocks: Sequence[SourceBlock]) -> bool:
     pairs = list(zip(blocks[::2], blocks[1::2], strict=False))
     return (
         bool(pairs)
-        and all(
-            first.header == second.header and second.rows == first.rows[: len(second.rows)]
-            for first, second in pairs[-1:]
-        )
-        and all(
-            first.header == second.header and first.rows == second.rows
-            for first, second in pairs[:-1]
-        )
+        and all(first.header == second.header for first, second in pairs)
+        and all(first.rows == second.rows for first, second in pairs[:-1])
+        and pairs[-1][1].rows == pairs[-1][0].rows[: len(pairs[-1][1].rows)]
     )
 
 

@@ -245,7 +245,7 @@ def _operations(export: Export) -> pd.DataFrame:
         is_text = name in texts
         joined[name] = union_categoricals(parts) if is_text else pd.concat(parts, ignore_index=True)
     frame = pd.DataFrame(joined)
-    return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
+    return sorted_by_start(frame)
 
 
 def _kernels(export: Export) -> pd.DataFrame:
@@ -332,7 +332,7 @@ def _api(export: Export) -> pd.DataFrame:
             "correlation": nullable(raw["correlationId"]),
         }
     )
-    return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
+    return sorted_by_start(frame)
 
 
 def _ranges(export: Export, last_ns: int, *, with_identifiers: bool) -> pd.DataFrame:
@@ -367,8 +367,7 @@ def _ranges(export: Export, last_ns: int, *, with_identifiers: bool) -> pd.DataF
             "colour": nullable(column["color"]),
         }
     )
-    order = np.lexsort((-frame["end_ns"].to_numpy(), frame["start_ns"].to_numpy()))
-    return frame.iloc[order].reset_index(drop=True)
+    return sorted_by_start(frame, longer_first=True)
 
 
 _MARK_TYPE = next(number for number, kind in _RANGE_KINDS.items() if kind == _MARK)
@@ -439,6 +438,13 @@ def categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd
 TEXT_COLUMNS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
 """Columns of the three frames that hold texts."""
 TIME_COLUMNS = ("start_ns", "end_ns")
+
+
+def sorted_by_start(frame: pd.DataFrame, *, longer_first: bool = False) -> pd.DataFrame:
+    """Rows by start, then by end; of rows that start together the longer first, for ranges."""
+    start, end = (frame[name].to_numpy() for name in TIME_COLUMNS)
+    order = np.lexsort((-end if longer_first else end, start))
+    return frame.iloc[order].reset_index(drop=True)
 
 
 def column_of(name: str, values: Sequence[Any]) -> object:

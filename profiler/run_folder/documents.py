@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from profiler.errors import UsageError
-from profiler.parse.bounded_files import read_packed, read_plain, replacing
+from profiler.parse.bounded_files import read_named, replacing
 
 T = TypeVar("T")
 _MOST_BITS = 64
@@ -82,7 +82,7 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
 def _read(path: Path) -> bytes:
     refuse_link(path)
     try:
-        return read_packed(path) if path.suffix == ".gz" else read_plain(path)
+        return read_named(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         if not path.parent.exists():
             raise UsageError(

@@ -52,7 +52,7 @@ from profiler.model import (
     Span,
 )
 from profiler.outside_text import bounded_pattern
-from profiler.parse.bounded_files import read_plain, replacing
+from profiler.parse.bounded_files import plain_or_packed, read_plain, replacing
 from profiler.run_folder.documents import (
     read_dataclass,
     read_json,
@@ -245,10 +245,7 @@ class Attempt:
 
     def csv(self) -> Path | None:
         """Path of the tool's CSV, compressed or not; None without one."""
-        for name in (CSV_FILE, f"{CSV_FILE}.gz"):
-            if (self.folder / name).exists():
-                return self.folder / name
-        return None
+        return plain_or_packed(self.folder / CSV_FILE)
 
 
 @dataclass(frozen=True)
@@ -348,8 +345,7 @@ class RunFolder:
     def plan(self) -> Plan:
         """Content of plan.json."""
         path = self.path / PLAN_FILE
-        packed = path.with_name(f"{path.name}.gz")
-        plan = read_dataclass(packed if packed.exists() else path, Plan)
+        plan = read_dataclass(plain_or_packed(path) or path, Plan)
         if not all(0 <= blocks < _MOST_BLOCKS for blocks in (*plan.looks, plan.final_blocks)):
             raise UsageError(f"{path}: damaged: blocks {[*plan.looks, plan.final_blocks]}")
         cells, variants, problems = (

@@ -10,10 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
-from profiler.parse.bounded_files import (
-    read_packed,
-    read_plain,
-)
+from profiler.parse.bounded_files import plain_or_packed, read_named
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.run_folder.archive import open_run, write_archive
@@ -180,6 +177,5 @@ def _content(source: Path) -> bytes | None:
     packed = source.with_name(f"{source.name}.gz")
     if source.is_symlink() or packed.is_symlink():
         return None
-    if source.exists():
-        return read_plain(source)
-    return read_packed(packed) if packed.exists() else None
+    file = plain_or_packed(source)
+    return None if file is None else read_named(file)

@@ -14,7 +14,7 @@ from pydantic import Discriminator, TypeAdapter, ValidationError
 
 from profiler.errors import UsageError
 from profiler.model import Outcome
-from profiler.parse.bounded_files import read_packed, read_plain
+from profiler.parse.bounded_files import plain_or_packed, read_named
 from profiler.search.space import Value
 
 
@@ -239,10 +239,8 @@ def read_search(path: Path) -> SearchRecord | None:
 
     Raises UsageError where it is damaged.
     """
-    packed = path.with_name(f"{path.name}.gz")
-    if not path.exists() and not packed.exists():
-        return None
-    return search_record(read_records(path if path.exists() else packed))
+    file = plain_or_packed(path)
+    return None if file is None else search_record(read_records(file))
 
 
 def read_records(path: Path) -> tuple[Record | None, ...]:
@@ -251,7 +249,7 @@ def read_records(path: Path) -> tuple[Record | None, ...]:
     Raises UsageError where the first record is damaged, which has the terms.
     """
     try:
-        content = read_packed(path) if path.suffix == ".gz" else read_plain(path)
+        content = read_named(path)
     except OSError as error:
         raise UsageError(f"{path}: damaged: {error}") from error
     complete_lines = content.split(b"\n")[:-1]  # without a torn one behind the last end

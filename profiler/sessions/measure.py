@@ -266,14 +266,12 @@ class _Steps:
         Later looks and the confirmation ask for it only where visits of them are missing.
         """
         match step:
-            case LaterLooks() | Confirmation():
-                return True
-            case Planned(session) if is_judged(self.request.plan, session):
-                return True
-            case Planned(session):
+            case Planned(session) if not is_judged(self.request.plan, session):
                 return not self._is_left_out(session, session.name)
             case Explanation():
                 return self._budget_allows("explanation")
+            case _:
+                return True
 
     def _budget_allows(self, step: str) -> bool:
         budget = self.request.budget

@@ -73,8 +73,7 @@ class Preloading:
 
     def take(self, gpu_uuid: str | None) -> Preloaded | None:
         """The process, once, to be ended by the caller; None where none fits this GPU."""
-        preloaded = None if self._is_taken else self._started.result()
-        self._is_taken = True
+        preloaded = self._taken_once()
         if preloaded is None or (preloaded.gpu_uuid == gpu_uuid and preloaded.lives):
             return preloaded
         preloaded.end()
@@ -82,10 +81,12 @@ class Preloading:
 
     def end(self) -> None:
         """End the process if nobody took it."""
-        preloaded = None if self._is_taken else self._started.result()
-        self._is_taken = True
-        if preloaded is not None:
+        if (preloaded := self._taken_once()) is not None:
             preloaded.end()
+
+    def _taken_once(self) -> Preloaded | None:
+        is_taken, self._is_taken = self._is_taken, True
+        return None if is_taken else self._started.result()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import dropwhile, groupby, takewhile
+from itertools import groupby
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Collector, read_text, tail
@@ -329,8 +329,8 @@ def _place_in_stack(stderr: str) -> str:
         return frame[0].startswith(_RUNNER)
 
     # Innermost is the runner's own handler of the signal, or a hook.
-    called = takewhile(lambda frame: not is_of_runner(frame), dropwhile(is_of_runner, frames))
-    own = [frame for frame in called if not _LIBRARY.search(frame[0])]
+    parts = (list(part) for of_runner, part in groupby(frames, is_of_runner) if not of_runner)
+    own = [frame for frame in next(parts, ()) if not _LIBRARY.search(frame[0])]
     if not own:
         return ""
     source = own[-1][0]  # the file that the runner has called; it may have called others

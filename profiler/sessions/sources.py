@@ -128,14 +128,11 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
         commands = (workload.arguments(values), workload.check_arguments(values))
         programs = [file for argv in commands if argv for file in _program_files(argv, folder)]
         return (*programs, *_dependency_files(workload, base))
-    measuring = (*_MEASURING, "runner/referee/*.py") if _has_candidate(workload) else _MEASURING
+    has_candidate = _candidate_entry(workload, base) is not None
+    measuring = (*_MEASURING, "runner/referee/*.py") if has_candidate else _MEASURING
     package = Path(profiler.__file__).parent
     of_runner = {file.resolve() for files in measuring for file in package.glob(files)}
     return (*sorted(of_runner), *_workload_files(workload, base))
-
-
-def _has_candidate(workload: ModuleWorkload | CudaWorkload) -> bool:
-    return isinstance(workload, ModuleWorkload) and workload.candidate is not None
 
 
 def own_files(
@@ -148,10 +145,8 @@ def own_files(
     if isinstance(workload, CudaWorkload):
         names = {cell.variant.params.get("source", workload.source) for cell in cells}
         return by_name({base / str(name) for name in names if name is not None}, base)
-    entries = (_entry(workload, base), _candidate_entry(workload, base))
-    files_by_entry = [
-        by_name(_with_imports(entry), entry.root) for entry in entries if entry is not None
-    ]
+    entries = _entries(workload, base)
+    files_by_entry = [by_name(_with_imports(entry), entry.root) for entry in entries]
     return {name: file for files in reversed(files_by_entry) for name, file in files.items()}
 
 
@@ -354,9 +349,13 @@ def _candidate_entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _En
     return _Entry(file, search_folders(file), None)
 
 
+def _entries(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[_Entry, ...]:
+    """The file of a workload, and that of a candidate beside it, as far as there are any."""
+    return tuple(filter(None, (_entry(workload, base), _candidate_entry(workload, base))))
+
+
 def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[Path, ...]:
-    entries = (_entry(workload, base), _candidate_entry(workload, base))
-    return tuple(file for entry in entries if entry is not None for file in _with_imports(entry))
+    return tuple(file for entry in _entries(workload, base) for file in _with_imports(entry))
 
 
 def _with_imports(entry: _Entry) -> tuple[Path, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from profiler.runner.arrays import extent
 from profiler.runner.capture.dispatched_calls import (
     MADE_OF_OTHERS,
     NOT_LAUNCHED,
@@ -280,9 +281,8 @@ def _tensor(
     if dtype in _INTEGERS:
         raise NotReplayableError(f"{NEEDS_CAPTURE}: indices, of which the values count")
     name = _TYPES[dtype]
-    last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-    size = getattr(torch, name).itemsize
-    storages.append({"bytes": size * (1 + last) if 0 not in shape else 0, "device": device})
+    size = getattr(torch, name).itemsize * extent(shape, stride)
+    storages.append({"bytes": size, "device": device})
     return {
         "tensor": {
             "dtype": name,

@@ -6,8 +6,6 @@ nothing but the code differs. The right result is the newest revision's.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -18,8 +16,7 @@ from typing import Any
 import torch
 
 from profiler.runner.checks.renewal import tensors_in
-from profiler.runner.experiment import importing
-from profiler.runner.import_path import importing_from, module_spec, search_folders
+from profiler.runner.import_path import importing_from, load_module, search_folders
 from profiler.runner.protocol import LAUNCHER, REVISION
 from profiler.runner.timing import Launch
 from profiler.runner.workload import Workload, workload_of
@@ -37,16 +34,9 @@ class RevisionFile:
     def __init__(self, revision: str, file: Path, experiment: str | None) -> None:
         self._folders = search_folders(file)
         self._modules: dict[str, ModuleType] = {}
-        name = f"revision_{revision}_{file.stem}"
-        spec = module_spec(name, file)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"not a Python file: {file.name}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses and compilers look their module up by name
         with self.imported():
             try:
-                with importing():
-                    spec.loader.exec_module(module)
+                module = load_module(f"revision_{revision}_{file.stem}", file)
             except ImportError as error:
                 if "relative import" in str(error):
                     raise ImportError(

@@ -247,10 +247,7 @@ class Loaded:
         if result is None or result.cause != FINISHED:
             return set()
         finished = {cell for cell, _, _ in runner_journal.finished_visits(self.records)}
-        measured_cells = {
-            visit.cell for visit in self.visits
-        }  # of these, single visits are made again
-        return finished - measured_cells
+        return finished - {visit.cell for visit in self.visits}  # whose single visits are repeated
 
 
 def median_durations(attempts: Iterable[Loaded]) -> dict[str, float]:

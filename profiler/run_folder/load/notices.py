@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from profiler.model import (
     FLUSHED_PER_LAUNCH,
@@ -175,21 +176,24 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     """Distinct reasons why results were compared with the baseline's own at some problems."""
     names = {cell.problem.id: cell.problem.name for cell in plan.cells}
     problems: dict[str, dict[str, None]] = defaultdict(dict)
-    for loaded in attempts:
-        for record in loaded.records:
-            if protocol.OWN_TYPES in record and record.get("problem") in names:
-                problems[str(record[protocol.OWN_TYPES])][names[record["problem"]]] = None
+    for record in _records_with(attempts, protocol.OWN_TYPES):
+        if record.get("problem") in names:
+            problems[str(record[protocol.OWN_TYPES])][names[record["problem"]]] = None
     for cause, at in problems.items():
         yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, {"problems": ", ".join(at), "cause": cause})
+
+
+def _records_with(attempts: Sequence[Loaded], field: str) -> Iterator[Mapping[str, Any]]:
+    """Records of the journals that have a field."""
+    return (record for loaded in attempts for record in loaded.records if field in record)
 
 
 def _cells_by_value(attempts: Sequence[Loaded], field: str) -> Mapping[str, Mapping[str, None]]:
     """Cells (ids), in their order, by the texts of a field of their records."""
     cells: dict[str, dict[str, None]] = defaultdict(dict)
-    for loaded in attempts:
-        for record in loaded.records:
-            if field in record and "cell" in record:
-                cells[str(record[field])][str(record["cell"])] = None
+    for record in _records_with(attempts, field):
+        if "cell" in record:
+            cells[str(record[field])][str(record["cell"])] = None
     return cells
 
 
@@ -197,14 +201,12 @@ def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     """Allowed errors at problems where some right results miss the default tolerance."""
     names = {cell.id: cell.problem.name for cell in plan.cells}
     allowed: dict[str, float] = defaultdict(float)
-    for loaded in attempts:
-        for record in loaded.records:
-            is_right = record["event"] == protocol.FINISHED
-            if is_right and protocol.ROUNDING in record and record.get("cell") in names:
-                amounts = record[protocol.ROUNDING]
-                name = names[record["cell"]]
-                largest_amount = max(amounts) if isinstance(amounts, list) else amounts
-                allowed[name] = max(allowed[name], float(largest_amount))
+    for record in _records_with(attempts, protocol.ROUNDING):
+        if record["event"] == protocol.FINISHED and record.get("cell") in names:
+            amounts = record[protocol.ROUNDING]
+            name = names[record["cell"]]
+            largest_amount = max(amounts) if isinstance(amounts, list) else amounts
+            allowed[name] = max(allowed[name], float(largest_amount))
     if allowed:
         most = f"{max(allowed.values()):.2g}"
         yield Notice(NoticeKind.ROUNDING_ALLOWED, {"problems": ", ".join(allowed), "most": most})
@@ -215,9 +217,8 @@ def _common_value_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[No
     names = {cell.problem.id: cell.problem.name for cell in plan.cells}
     values = {
         names[record["problem"]]: record[protocol.COMMON_VALUE]
-        for loaded in attempts
-        for record in loaded.records
-        if protocol.COMMON_VALUE in record and record.get("problem") in names
+        for record in _records_with(attempts, protocol.COMMON_VALUE)
+        if record.get("problem") in names
     }
     if values:
         first, value = next(iter(values.items()))
@@ -246,11 +247,7 @@ def _doubt_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
     ]
     if doubted:
         attempt, line = doubted[0]
-        values: Values = {
-            "attempts": len(doubted),
-            "attempt": attempt,
-            "line": line,
-        }
+        values: Values = {"attempts": len(doubted), "attempt": attempt, "line": line}
         yield Notice(NoticeKind.DOUBTED_RESULTS, values)
 
 

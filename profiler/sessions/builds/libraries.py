@@ -39,7 +39,7 @@ from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
-from profiler.run_folder.documents import read_dataclass
+from profiler.run_folder.documents import read_dataclass, write_json
 from profiler.sessions.builds.ninja import NinjaResult, OnEnd, Progress, run_ninja
 
 FACTS_FILE = "facts.json"
@@ -375,7 +375,7 @@ def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]
         dependencies=_dependencies(library, folder, hash_once),
         made=_digests(library, folder),
     )
-    _write_facts(stored, folder / library.recipe_hash)
+    write_json(folder / library.recipe_hash / FACTS_FILE, asdict(stored))
     return _result_of(library, folder, stored, cached=False)
 
 
@@ -429,13 +429,6 @@ def _dependencies(
         for name in depfile_paths(read_text(folder / compilation.depfile))
     }
     return {str(name): hash_once(name) for name in sorted(names) if name.is_file()}
-
-
-def _write_facts(facts: _Stored, folder: Path) -> None:
-    draft = folder / f"{FACTS_FILE}.new"
-    with naming(draft):
-        draft.write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
-    draft.replace(folder / FACTS_FILE)
 
 
 def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:

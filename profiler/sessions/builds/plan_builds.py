@@ -277,15 +277,12 @@ def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
 def _recipes(
     experiment: Experiment, variants: Sequence[Variant], space: Space
 ) -> dict[str, Recipe | None]:
-    """Recipes by variant id."""
-    return {variant.id: _recipe(experiment, variant, space) for variant in variants}
-
-
-def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | None:
-    recipe = space.recipe(variant.params)
-    if recipe is None:
-        return None
-    return replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
+    """Recipes by variant id, with the flags of the experiment."""
+    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
+    return {
+        id_: recipe and replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
+        for id_, recipe in recipes.items()
+    }
 
 
 def _build_line(builds: Sequence[BuildResult]) -> str:

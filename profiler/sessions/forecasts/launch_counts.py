@@ -79,8 +79,7 @@ def launches_note(plan: Plan) -> str:
 
 def launch_counts(plan: Plan) -> tuple[ExpectedLaunches, ...]:
     """Launches of each part of a plan; last the sum of all parts."""
-    timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
-    first = sum(len(session.visits) for session in timing)
+    first = _visits_of(plan, SessionKind.TIMING)
     recorded = _visits_of(plan, SessionKind.TIMELINE)
     stamped = _visits_of(plan, SessionKind.IN_KERNEL)
     counter_visits = (
@@ -103,8 +102,7 @@ def launch_counts(plan: Plan) -> tuple[ExpectedLaunches, ...]:
 
 def after_first_look(plan: Plan) -> list[ExpectedLaunches]:
     """Launches of the later looks and of the confirmation; empty where no session is judged."""
-    timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
-    if not any(is_judged(plan, session) for session in timing):
+    if not any(is_judged(plan, session) for session in plan.sessions):
         return []
     return [*_later_looks(plan), *_finals(plan)]
 

@@ -11,7 +11,6 @@ import gzip
 import io
 import os
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
@@ -29,9 +28,10 @@ from profiler.collect.ncu import (
     Ncu,
     page_of_launches,
 )
-from profiler.errors import EnvironmentUnusable
+from profiler.errors import EnvironmentUnusable, ParseError
 from profiler.machine.tool_output import CompletedCommand, run_commands
 from profiler.model import Cell, Plan
+from profiler.parse.bounded_files import plain_or_packed, read_named
 from profiler.planning.space import Space
 from profiler.run_folder.documents import write_bytes
 from profiler.run_folder.folder import KERNELS_FILE, KernelCheck
@@ -70,12 +70,11 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
 
 def _launches(folder: Path) -> int:
     """Number of launches in the report of an attempt, by the rows that ncu printed."""
-    log, packed = folder / LOG, folder / f"{LOG}.gz"
+    log = plain_or_packed(folder / LOG)
     try:
-        rows = log.read_bytes() if log.exists() else gzip.decompress(packed.read_bytes())
-    except (OSError, EOFError, zlib.error):
+        return 0 if log is None else len(_ROW_OF_LAUNCH.findall(read_named(log)))
+    except (OSError, ParseError):
         return 0
-    return len(_ROW_OF_LAUNCH.findall(rows))
 
 
 def _parts(name: str, page: Command, launches: int) -> list[Command]:

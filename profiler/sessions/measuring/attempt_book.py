@@ -273,19 +273,17 @@ class AttemptBook:
         """Recover results of tools that were killed together with an earlier profiler."""
         clear_abandoned(self.run.path / "raw")
         for attempt in self.run.attempts():
-            if attempt.record.collector not in COLLECTORS:  # damaged, or of a newer version
+            collector, kind = attempt.record.collector, attempt.record.kind
+            if attempt.result is not None or collector not in COLLECTORS:  # of a newer version
                 continue
-            if attempt.result is None and attempt.record.kind == SessionKind.TIMELINE:
+            if kind == SessionKind.TIMELINE:
                 self._save_timeline(attempt)
                 continue
             log = attempt.folder / CSV_FILE
-            if attempt.result is None and log.exists():
-                recover(
-                    self.templates.tool(attempt.record.collector),
-                    attempt.folder,
-                )
+            if log.exists():
+                recover(self.templates.tool(collector), attempt.folder)
                 compress(log)
-            if attempt.result is None and attempt.record.kind == SessionKind.EXPLAIN:
+            if kind == SessionKind.EXPLAIN:
                 keep_pages(self.templates.ncu(), attempt.folder)
 
     def check_recovered_kernels(self) -> None:
