@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -182,13 +182,6 @@ class _SourceLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
-def module_spec(name: str, file: Path) -> ModuleSpec | None:
-    """How to load a file as a module of this name; None where it is no Python file (.py)."""
-    if file.suffix != ".py":
-        return None
-    return importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
-
-
 def import_file(path: Path) -> ModuleType:
     """Import a file, with `search_folders` on sys.path for what it imports."""
     path = path.resolve()
@@ -198,16 +191,24 @@ def import_file(path: Path) -> ModuleType:
     return load_module(name_in_package(f"workload_file_{path.stem}", path), path)
 
 
-def load_module(name: str, file: Path) -> ModuleType:
-    """Execute a file as a module of this name, and return it."""
-    spec = module_spec(name, file)
-    if spec is None or spec.loader is None:
+def load_module(
+    name: str,
+    file: Path,
+    within: AbstractContextManager[None] = nullcontext(),  # noqa: B008 - it has no state
+) -> ModuleType:
+    """Execute a file as a module of this name, and return it; ImportError unless it ends in .py.
+
+    `within` is entered once the module has its place in sys.modules, where it stays.
+    """
+    loader = _SourceLoader(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+    if spec is None or file.suffix != ".py":
         raise ImportError(f"not a Python file: {file.name}")
     module = importlib.util.module_from_spec(spec)
     # Dataclasses, compilers and pickle look their module up there while it is being executed.
     sys.modules[name] = module
-    with importing():
-        spec.loader.exec_module(module)
+    with within, importing():
+        loader.exec_module(module)
     return module
 
 

@@ -31,14 +31,7 @@ def problem_key(problems: Sequence[Problem]) -> str:
     Of a single word no key is needed.
     """
     keys = _short_keys(problems)
-    has_short_names = (
-        {problem.id: _joined_values(problem.params, keys) for problem in problems} if keys else {}
-    )
-    if (
-        not has_short_names
-        or len(keys) < 2
-        or any(problem.name != has_short_names[problem.id] for problem in problems)
-    ):
+    if len(keys) < 2 or any(p.name != _joined_values(p.params, keys) for p in problems):
         return ""
     return _joined_values(problems[0].params, keys, show_keys=True)
 
@@ -119,7 +112,8 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 def _can_be_read(problems: Sequence[Problem], keys: Sequence[str]) -> bool:
     values = [problem.params[key] for problem in problems for key in keys]
-    is_single_word = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
+    has_word = any(isinstance(value, str) for value in values)
+    is_single_word = len(keys) == 1 and has_word and _differ_in_keys(problems)
     return all(map(_is_readable_alone, values)) and (len(keys) >= 2 or is_single_word)
 
 
@@ -135,10 +129,6 @@ def _is_readable_alone(value: object) -> bool:
 
 def _differ_in_keys(problems: Sequence[Problem]) -> bool:
     return len({frozenset(problem.params) for problem in problems}) > 1
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _joined_values(

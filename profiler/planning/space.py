@@ -20,9 +20,10 @@ from profiler.model import Params
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
 from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_name
+from profiler.runner.error_text import line_in
 from profiler.runner.import_path import (
     importing_from,
-    module_spec,
+    load_module,
     name_clash,
     name_in_package,
     search_folders,
@@ -249,34 +250,16 @@ def _import_file(path: Path) -> ModuleType:
     file = _existing(path, "space")
     module_name = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     name = name_in_package(module_name, file)
-    spec = module_spec(name, file)
-    if spec is None or spec.loader is None:
+    if file.suffix != ".py":
         raise SpecError(f"space '{path}': must be a Python file (.py)")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickles in the file look their module up by name.
-    sys.modules[name] = module
     try:
-        with importing_from(search_folders(file)):
-            spec.loader.exec_module(module)
+        return load_module(name, file, importing_from(search_folders(file)))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        line = line_in(error, file)
+        place = file if line is None else f"{file}:{line}"
         text = f"{_error_text(error)}{syntax_excerpt(error)}"
-        raise SpecError(
-            f"{file}{_line_of(error, file)}: {text}", remedy=_clash_remedy(error, file)
-        ) from error
-    return module
-
-
-def _line_of(error: BaseException, file: Path) -> str:
-    """`:12` where the error came from a line of this file."""
-    if isinstance(error, SyntaxError):
-        return f":{error.lineno}"
-    line, step = "", error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == str(file):
-            line = f":{step.tb_lineno}"
-        step = step.tb_next
-    return line
+        raise SpecError(f"{place}: {text}", remedy=_clash_remedy(error, file)) from error
 
 
 def _clash_remedy(error: BaseException, file: Path) -> str | None:

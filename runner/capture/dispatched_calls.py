@@ -26,9 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from profiler.runner.capture.distributions import Distribution
-from profiler.runner.capture.experiment_file import (
-    tensors_of,
-)
+from profiler.runner.capture.experiment_file import tensors_of
 from profiler.runner.capture.kernel_times import KernelTimes, Mark
 from profiler.runner.capture.launches import CompiledGraphs, Launch
 from profiler.runner.capture.signatures import (
@@ -40,6 +38,7 @@ from profiler.runner.capture.signatures import (
     defaults_of,
     digest,
     family_of,
+    has_results,
     is_lazy,
     key_of,
     lazy_arguments,
@@ -100,11 +99,6 @@ def _is_for_host(func: Any) -> bool:
     return bool(returned) and not any("Tensor" in kind for kind in returned)
 
 
-def _has_results(func: Any) -> bool:
-    """Whether an operator returns a value that is no argument."""
-    return any(value.alias_info is None for value in func._schema.returns)
-
-
 def call_document(
     func: Any, arguments: Arguments, storages: list[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -114,7 +108,7 @@ def call_document(
         "random": is_random(func, arguments),
         "for_host": _is_for_host(func),
         "written": list(written_arguments(func, arguments)),
-        "has_results": _has_results(func),
+        "has_results": has_results(func),
         "by_name": [argument.name for argument in func._schema.arguments if argument.kwarg_only],
         "arguments": arguments,
         "storages": storages,
@@ -374,7 +368,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         if not relatives:  # calls of a family return new storages
             call.left_out = _left_out_by(func, arguments, result)
         if keeps_values and not call.left_out:
-            new_results = comparable(func, result) if _has_results(func) else []
+            new_results = comparable(func, result) if has_results(func) else []
             call.digest = digest([*new_results, *written_arguments(func, arguments).values()])
         self._keep_arguments(call)
         return result

@@ -28,7 +28,13 @@ from profiler.runner.capture.folder import (
 )
 from profiler.runner.capture.graphs import graph_function
 from profiler.runner.capture.launches import triton_kernel_classes
-from profiler.runner.capture.signatures import comparable, digest, tensors_in, written_arguments
+from profiler.runner.capture.signatures import (
+    comparable,
+    digest,
+    has_results,
+    tensors_in,
+    written_arguments,
+)
 from profiler.runner.checks.check import (
     distinct_texts,
     family,
@@ -268,8 +274,8 @@ def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
         argument.name: arguments[argument.name] for argument in schema if argument.kwarg_only
     }
     result = operator(*positional, **keywords)
-    has_results = any(value.alias_info is None for value in operator._schema.returns)
-    return [result if has_results else None, *written_arguments(operator, arguments).values()]
+    new_result = result if has_results(operator) else None
+    return [new_result, *written_arguments(operator, arguments).values()]
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,11 @@ def written_arguments(func: Any, arguments: Arguments) -> dict[str, Any]:
     return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
 
+def has_results(func: Any) -> bool:
+    """Whether an operator returns a value that is no argument."""
+    return any(value.alias_info is None for value in func._schema.returns)
+
+
 @cache
 def overwritten_names(func: Any) -> tuple[str, ...]:
     """Arguments that an operator writes and does not read."""

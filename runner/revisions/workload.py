@@ -34,17 +34,17 @@ class RevisionFile:
     def __init__(self, revision: str, file: Path, experiment: str | None) -> None:
         self._folders = search_folders(file)
         self._modules: dict[str, ModuleType] = {}
+        try:
+            module = load_module(f"revision_{revision}_{file.stem}", file, self.imported())
+        except ImportError as error:
+            if "relative import" in str(error):
+                raise ImportError(
+                    f"{error}: {file.name} of revision {revision} is loaded as a file of its "
+                    "own; import by the full name of its package"
+                ) from error
+            raise
+        description = {} if experiment is None else {"experiment": experiment}
         with self.imported():
-            try:
-                module = load_module(f"revision_{revision}_{file.stem}", file)
-            except ImportError as error:
-                if "relative import" in str(error):
-                    raise ImportError(
-                        f"{error}: {file.name} of revision {revision} is loaded as a file of its "
-                        "own; import by the full name of its package"
-                    ) from error
-                raise
-            description = {} if experiment is None else {"experiment": experiment}
             self.workload: Workload = workload_of(module, description)
 
     @contextmanager

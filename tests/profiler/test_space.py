@@ -214,6 +214,12 @@ def test_a_module_beside_a_space_that_hides_an_installed_one_is_named(space_from
         space.variant_name({})
 
 
+def test_an_error_of_a_file_that_a_space_imports_has_the_line_of_the_space(space_from, tmp_path):
+    (tmp_path / "neighbour.py").write_text("\n\ndef f(:\n")
+    with pytest.raises(SpecError, match=r"space.py:1: SyntaxError: .*neighbour.py, line 3"):
+        space_from("import neighbour")
+
+
 def test_a_file_with_dataclasses(space_from):
     text = (
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
