@@ -588,9 +588,9 @@ _LONGEST_CLAUSE = 120
 
 
 def _first_clause(sentence: str) -> str:
-    """Text before the first end of a clause; the name of a session or file alone is no clause."""
+    """Text before the first end of a clause; one word or two (`ncu printed`) are no clause."""
     first, *rest = _CLAUSE_END.split(sentence, maxsplit=1)
-    return f"{first}: {_first_clause(rest[0])}" if rest and " " not in first else first
+    return f"{first}: {_first_clause(rest[0])}" if rest and first.count(" ") < 2 else first
 
 
 def severity(notice: Notice) -> Severity:

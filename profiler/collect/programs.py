@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.collect import Command
 from profiler.errors import EnvironmentUnusable, SpecError, nearest_file
 
 
@@ -57,11 +56,6 @@ class Installed:
         return EnvironmentUnusable(
             f"{message}: {minimum} or newer is needed{self.needs}", remedy=self.newer
         )
-
-
-def version_command(path: Path) -> Command:
-    """Command that prints the version of a tool; `Installed.read_version` reads it."""
-    return Command((str(path), "--version"))
 
 
 def find_tool(tool: Installed, environ: Mapping[str, str] | None, root: Path) -> Path:

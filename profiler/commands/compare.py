@@ -288,7 +288,8 @@ def measure_versions(
             verdict = pair_verdict(run.findings, new, old)
             names_in_report = base_cell.variant.name, new.problem.name
             failure = failure_of(run.findings, new) if run.findings.programs.correct(old) else ""
-            comparisons.append(RevisionComparison(*names_in_report, old, new, verdict, failure))
+            failures = failure, failure_of(run.findings, old)
+            comparisons.append(RevisionComparison(*names_in_report, old, new, verdict, *failures))
     return MeasuredRevisions(
         experiment=experiment,
         baseline=baseline.id if baseline.name in variants else None,

@@ -54,9 +54,8 @@ def write_figures(request: FiguresRequest) -> ExitCode:
         for name, figure in figures.items():
             path = request.out / f"{findings.report.experiment.name}.{name}.{request.format}"
             content = io.BytesIO()
-            with warnings.catch_warnings():  # of letters that the font lacks: they are boxes
-                warnings.filterwarnings("ignore", "Glyph ")
-                figure.savefig(content, format=request.format, dpi=200, metadata=undated)
+            warnings.filterwarnings("ignore", "Glyph ")  # letters that the font lacks are boxes
+            figure.savefig(content, format=request.format, dpi=200, metadata=undated)
             write_bytes(path, content.getvalue())
             console.print(str(path), markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

@@ -81,6 +81,8 @@ class RevisionComparison:
     """Verdict with the ratio of the newest revision's duration to the oldest's."""
     failure: str
     """Why the newest has no right result where the oldest has one; else empty."""
+    old_failure: str
+    """Why the oldest has none; else empty."""
 
     @property
     def verdict(self) -> Verdict:
@@ -144,16 +146,11 @@ def tripped_message(regressed: pd.DataFrame, gate: Gate) -> str:
         f"{Verdict.SLOWER.word} beyond the threshold:"
     ]
     columns = [regressed[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
-    for cell, *ratios in list(zip(*columns, strict=True))[:MOST_NAMED]:
-        lines.append(f"  {cell}: {_change_words(*map(float, ratios))}")
+    for cell, ratio, low, high in list(zip(*columns, strict=True))[:MOST_NAMED]:
+        lines.append(f"  {cell}: {ratio:.3f}\N{MULTIPLICATION SIGN} [{low:.3f}, {high:.3f}]")
     if len(regressed) > MOST_NAMED:
         lines.append(f"  and {len(regressed) - MOST_NAMED} more")
     return "\n".join(lines)
-
-
-def _change_words(ratio: float, low: float, high: float) -> str:
-    """Times of the older time, with the interval."""
-    return f"{ratio:.3f}\N{MULTIPLICATION SIGN} [{low:.3f}, {high:.3f}]"
 
 
 def require_known_metric(bound: Bound, requested: Iterable[str]) -> None:

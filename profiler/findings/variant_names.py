@@ -340,7 +340,7 @@ def find_names(
     labels = {variant.id: maker.label(variant) for variant in variants}
     if ladder:
         labels |= _ladder_labels([item for item in variants if item.id not in references])
-    labels = _unique_labels(labels, {variant.id: variant.name for variant in variants})
+    labels = _unique_labels(labels, {item.id: " ".join(item.name.split()) for item in variants})
     members = frozenset(variant.id for variant in parameter_words.family)
     return Names(
         by_variant={
@@ -387,7 +387,7 @@ class _Labels:
     def label(self, variant: Variant) -> str:
         """Label of a variant; that of another may be the same."""
         if len(variant.name) <= LONGEST_PLAIN:
-            return variant.name
+            return " ".join(variant.name.split())
         text = self.of_parameters.get(variant.id) or self._differing_words(variant.name.split())
         fitted = _fitted_text(text, LONGEST_LABEL)
         begin = fitted.removesuffix(CUT)
@@ -535,12 +535,9 @@ def _fitted_chips(text: str) -> str:
 
 def _unique_labels(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:
     """Labels by id, of which no two look alike: full names where they meet, else with a number."""
-    labels = {variant: " ".join(label.split()) for variant, label in labels.items()}
     counts = Counter(labels.values())
     longer = {
-        variant: label
-        if counts[label] == 1
-        else _fitted_text(" ".join(fulls[variant].split()), LONGEST_LABEL)
+        variant: label if counts[label] == 1 else _fitted_text(fulls[variant], LONGEST_LABEL)
         for variant, label in labels.items()
     }
     counts = Counter(longer.values())

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from profiler.collect import Command, cupti, ncu, nsys
 from profiler.collect.nsys import Nsys, missing_library
-from profiler.collect.programs import version_command
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_compiler
 from profiler.machine.temporary_folders import temporary_folder
@@ -26,12 +25,12 @@ _CANNOT_START = (126, 127)
 
 def nsys_version(path: Path) -> str:
     """Version of an nsys; raises EnvironmentUnusable where it cannot be run or prints none."""
-    return nsys.INSTALLED.read_version(output_of(run_command(version_command(path))))
+    return nsys.INSTALLED.read_version(output_of(run_command(Command((str(path), "--version")))))
 
 
 def ncu_version(path: Path) -> str:
     """Version of an ncu; raises EnvironmentUnusable where it cannot be run or prints none."""
-    return ncu.INSTALLED.read_version(output_of(run_command(version_command(path))))
+    return ncu.INSTALLED.read_version(output_of(run_command(Command((str(path), "--version")))))
 
 
 def importer_fault(tool: Nsys) -> EnvironmentUnusable | None:

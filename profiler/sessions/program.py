@@ -139,13 +139,10 @@ class Program:
         printed = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
         ended_process = self.tool.name if tool_was_killed(end) else "the command"
         how = f"{ended_process} {ending(end.returncode, under_tool=True)}"
-        return self._failure_outcome(end), f"{how}: {printed}" if printed else how
-
-    def _failure_outcome(self, end: SessionResult) -> Outcome:
-        """Outcome of a failed command: a wrong result where the spec names a success code."""
         signalled = signal_of(end.returncode, under_tool=True) is not None
-        has_success_code = self.workload.exit_code is not None
-        return Outcome.WRONG_RESULT if has_success_code and not signalled else Outcome.CRASHED
+        is_wrong = self.workload.exit_code is not None and not signalled
+        outcome = Outcome.WRONG_RESULT if is_wrong else Outcome.CRASHED
+        return outcome, f"{how}: {printed}" if printed else how
 
 
 def _holder(folder: Path) -> tuple[str, ...]:

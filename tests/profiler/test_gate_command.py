@@ -58,7 +58,7 @@ def cell(name):
 def pair(verdict, ratio=1.05, low=1.03):
     ends = {"low": low, "high": ratio + 0.02, "median": 1e5 * ratio, "against_median": 1e5}
     judged = PairVerdict(verdict, ratio=ratio, noise_floor=0.004, **ends)
-    return RevisionComparison("a", "p", cell("a old"), cell(f"a {verdict}"), judged, "")
+    return RevisionComparison("a", "p", cell("a old"), cell(f"a {verdict}"), judged, "", "")
 
 
 @pytest.fixture

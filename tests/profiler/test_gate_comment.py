@@ -195,7 +195,8 @@ def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, **changed):
     times["noise_floor"] = changed.get("floor", math.nan)
     pair = PairVerdict(verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, **times)
     cell = Cell(variant, Variant(variant, variant), Problem("p", "p"))
-    return RevisionComparison(variant, "p", cell, cell, pair, changed.get("failure", ""))
+    failures = (changed.get(name, "") for name in ("failure", "old_failure"))
+    return RevisionComparison(variant, "p", cell, cell, pair, *failures)
 
 
 def answer(*rows, **changed):
@@ -231,12 +232,16 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     text = gate_markdown(found)
     assert "none of 25 cells slower beyond its margin, 1 undecided" in text
     assert f"| 5 more | | | | | | 5 = {Verdict.SAME.word} |" in text
-    lost = answer(row("u", Verdict.NO_DATA), row("v", Verdict.NO_DATA, failure="raised: a|b"))
+    lost = answer(
+        row("u", Verdict.NO_DATA, old_failure="hung"),
+        row("v", Verdict.NO_DATA, failure="raised: a|b"),
+    )
     text = gate_markdown(lost)
     assert text.startswith(
         "### \N{CROSS MARK} softmax: none of 2 cells slower beyond its margin, 1 "
     )
     assert "1 failed, 1 undecided" in text
+    assert "u, p: nothing to compare with: the base hung" in text
     assert "v, p: raised: a\\|b" in text
     assert "  v, p: raised: a|b" in list(plain_lines(lost))
     open_alone = gate_markdown(answer(row("u", Verdict.UNCLEAR), row("v", Verdict.NO_DATA)))

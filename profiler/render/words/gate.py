@@ -139,9 +139,10 @@ def plain_lines(answer: GateAnswer) -> Iterator[str]:
 
 
 def _failures(answer: GateAnswer) -> Iterator[str]:
-    """A line for each cell that lost its right result, as many as rows are shown."""
-    for row in answer.failed[:MOST_ROWS]:
-        yield f"{row.variant}, {row.problem}: {row.failure}"
+    """A line for each cell that lost its right result, or had none, as many as rows are shown."""
+    for row in [item for item in answer.rows if item.failure or item.old_failure][:MOST_ROWS]:
+        why = row.failure or f"nothing to compare with: the base {row.old_failure}"
+        yield f"{row.variant}, {row.problem}: {why}"
 
 
 def _table(answer: GateAnswer) -> Iterator[str]:
