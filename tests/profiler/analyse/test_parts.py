@@ -1,5 +1,6 @@
 """Launches of an external command sorted into the samples of its parts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,10 @@ def test_ranges_of_a_number_of_launches_are_told_apart_and_left_out():
     assert samples.codes.tolist() == [-1, -1, 0, 0, -1, -1, -1, -1, 1, 1]
     odd = part_samples(launches(*["size=1"] * 5), parts, counted=False)
     assert odd.fault == "the range size=1 has 1 launches at its end, not 2"
+    same = launches(*["size=1"] * 6).assign(kernel=["a", "b"] * 3)
+    assert not part_samples(same, replace(parts, take=2), counted=False).fault
+    other = part_samples(same, replace(parts, kernels=1, take=2), counted=False)
+    assert other.fault.endswith("size=1 are of other kernels each time: kernels is not 1")
     few = part_samples(launches(*["size=1"] * 2), parts, counted=False)
     assert few.fault == "skip and take need 2 ranges of each name; size=1 was there 1 times"
     none = part_samples(launches("other"), parts, counted=False)
