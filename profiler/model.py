@@ -242,6 +242,12 @@ class SearchPlan:
     left_out: int = 0
     """Variants with the same parameters that are excluded at one of these problems."""
 
+    def is_spent(self, proposals: int, elapsed_s: float) -> bool:
+        """Whether so many proposals, or so many seconds, are all of the budget."""
+        if self.evaluations is not None:
+            return proposals >= self.evaluations
+        return self.seconds is not None and elapsed_s >= self.seconds
+
 
 @dataclass(frozen=True)
 class Plan:

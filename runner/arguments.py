@@ -13,12 +13,7 @@ import torch
 
 from profiler.kernels.references import wide_type
 from profiler.runner.arrays import as_tensor, is_array
-from profiler.runner.experiment import (
-    Function,
-    accepted_arguments,
-    call_fault,
-    positional_only,
-)
+from profiler.runner.experiment import Function, accepted_arguments, call_fault, positional_only
 
 Parameters = dict[str, Any]
 

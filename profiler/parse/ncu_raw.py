@@ -9,13 +9,7 @@ from itertools import chain, compress, islice, takewhile
 
 import numpy as np
 
-from profiler.parse.ncu_launches import (
-    Column,
-    Launches,
-    identity_reader,
-    is_identity,
-    launch_id,
-)
+from profiler.parse.ncu_launches import Column, Launches, identity_reader, is_identity, launch_id
 from profiler.parse.ncu_lines import Header, Scanner, split_row
 from profiler.parse.ncu_numbers import (
     MISSING,

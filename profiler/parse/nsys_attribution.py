@@ -231,7 +231,7 @@ class _StackTree:
         self._innermost = array("q")
         self._depths = array("q")
 
-    def parts_in_windows(self, stack: int, row: int) -> int:
+    def stack_inside(self, stack: int, row: int) -> int:
         """Stack of range `row` inside `stack`."""
         key = (stack + 1) * self._ranges + row
         if key in self._numbers:
@@ -284,9 +284,7 @@ class _OpenRanges:
             self._pushed[thread][row] = None
             # While start/end ranges are open, stacks of push/pop ranges alone are not needed.
             stack = (
-                None
-                if shared or outer_stack is None
-                else self.tree.parts_in_windows(outer_stack, row)
+                None if shared or outer_stack is None else self.tree.stack_inside(outer_stack, row)
             )
             self._pushed_stack[thread] = stack
         return self._stack(thread)
@@ -320,7 +318,7 @@ class _OpenRanges:
             return pushed_stack
         stack = NO_STACK
         for row in sorted((*pushed, *shared)) if shared else pushed:  # rows are in order of start
-            stack = self.tree.parts_in_windows(stack, row)
+            stack = self.tree.stack_inside(stack, row)
         if not shared:
             self._pushed_stack[thread] = stack
         return stack

@@ -18,12 +18,7 @@ from typing import Any
 
 from profiler.errors import close_hint
 from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, unknown_name
-from profiler.kernels.cuda_file.description import (
-    OVERRIDES,
-    CudaFile,
-    TensorArgument,
-    placeholders,
-)
+from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile, TensorArgument, placeholders
 from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 from profiler.model import Params, Plan, Problem, Variant
 from profiler.notices import counted

@@ -17,14 +17,7 @@ from profiler.kernels.arithmetic import Arithmetic, ExpressionError, parse
 from profiler.kernels.cuda_file.description import CudaFile, placeholders
 from profiler.model import ON_ZEROS, Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
-from profiler.planning.spec import (
-    CudaWorkload,
-    Item,
-    LoadedSpec,
-    Rule,
-    VariantItem,
-    did_you_mean,
-)
+from profiler.planning.spec import CudaWorkload, Item, LoadedSpec, Rule, VariantItem, did_you_mean
 from profiler.planning.spec.source import FieldPath
 from profiler.runner.experiment import MAX_COMBINATIONS
 

@@ -38,12 +38,7 @@ from profiler.planning.matrix import (
 from profiler.planning.page_kinds import pairs_asked
 from profiler.planning.session_plans import planned_sessions
 from profiler.planning.space import Space
-from profiler.planning.spec import (
-    CommandWorkload,
-    Experiment,
-    LoadedSpec,
-    did_you_mean,
-)
+from profiler.planning.spec import CommandWorkload, Experiment, LoadedSpec, did_you_mean
 from profiler.planning.spec.models import GEOMEAN, WORST, Search, duration_seconds
 from profiler.planning.spec.source import FieldPath
 from profiler.planning.spec.workloads import Parts

@@ -33,11 +33,7 @@ from profiler.run_folder.folder import (
     RunFolder,
     RunRecord,
 )
-from profiler.run_folder.redact import (
-    PrivateTexts,
-    Redaction,
-    with_folders,
-)
+from profiler.run_folder.redact import PrivateTexts, Redaction, with_folders
 from profiler.run_folder.seconds import SECONDS_FILE
 from profiler.runner.protocol import STAMPS_FILE
 

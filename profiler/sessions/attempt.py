@@ -20,13 +20,7 @@ from profiler.run_folder.folder import JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.orders import LEAVE, ORDERS_FILE, STEPS, VISIT
 from profiler.sessions.preloaded import Preloaded
-from profiler.sessions.process import (
-    SessionResult,
-    ignore,
-    run_session,
-    start,
-    stopped_on_leaving,
-)
+from profiler.sessions.process import SessionResult, ignore, run_session, start, stopped_on_leaving
 from profiler.sessions.waiting import Orders, Waiting
 from profiler.sessions.watchdog import Limits, Record
 

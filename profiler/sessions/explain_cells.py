@@ -136,11 +136,10 @@ def _explain_a_leader(
 ) -> bool:
     """Whether a leader and the baseline are both among the explained cells at some problem."""
     led = frozenset[str]().union(*leaders)
-    for cells in by_problem.values():
-        variant_ids = {cell.variant.id for cell in cells if cell.id in explained}
-        if plan.baseline in variant_ids and variant_ids & led:
-            return True
-    return False
+    variants_by_problem = (
+        {cell.variant.id for cell in cells if cell.id in explained} for cells in by_problem.values()
+    )
+    return any(plan.baseline in ids and bool(ids & led) for ids in variants_by_problem)
 
 
 def _largest(values: Mapping[str, float], near: float, *preferred: Container[str]) -> str:
@@ -247,21 +246,21 @@ def asked_cells(plan: Plan, texts: Sequence[str]) -> tuple[Cell, ...]:
 
 def _cell_ids_of_text(plan: Plan, text: str) -> Iterator[str]:
     """Ids of the cells that a text names; raises UsageError like `asked_cells`."""
-    name_parts = text.split(",")
-    while name_parts:
-        # Names of problems have commas, too: as many name_parts as are a name together.
+    parts = text.split(",")
+    while parts:
+        # Names of problems have commas, too: as many parts as are a name together.
         cells_by_count = (
-            (count, _cell_ids_of_name(plan, ",".join(name_parts[:count]).strip()))
-            for count in range(len(name_parts), 0, -1)
+            (count, _cell_ids_of_name(plan, ",".join(parts[:count]).strip()))
+            for count in range(len(parts), 0, -1)
         )
         count, cells = next((pair for pair in cells_by_count if pair[1]), (0, frozenset()))
         if not cells:
             raise UsageError(
-                f"--explain: no cell and no problem is called '{name_parts[0].strip()}'.",
+                f"--explain: no cell and no problem is called '{parts[0].strip()}'.",
                 remedy="`profiler plan SPEC --json -` lists them; `all` explains every cell.",
             )
         yield from cells
-        name_parts = name_parts[count:]
+        parts = parts[count:]
 
 
 def _cell_ids_of_name(plan: Plan, name: str) -> frozenset[str]:

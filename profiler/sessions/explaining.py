@@ -16,12 +16,7 @@ from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
 from profiler.run_folder.load.outcomes import planned_cell
 from profiler.sessions.execution import Execution
-from profiler.sessions.explain_cells import (
-    MOST_KERNELS,
-    asked_cells,
-    explain_cells,
-    many_kernels,
-)
+from profiler.sessions.explain_cells import MOST_KERNELS, asked_cells, explain_cells, many_kernels
 from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 

@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.collect import STDERR, STDOUT, read_text
-from profiler.collect.nsys import (
-    EXPORT,
-    PRIVATE_FOLDER,
-    RAW,
-    REPORT,
-    Nsys,
-    diagnose,
-)
+from profiler.collect.nsys import EXPORT, PRIVATE_FOLDER, RAW, REPORT, Nsys, diagnose
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.installs import export_report, importer_fault

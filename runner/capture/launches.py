@@ -13,11 +13,7 @@ from typing import Any
 
 import torch
 
-from profiler.runner.capture.graphs import (
-    GraphDocument,
-    draws_random_numbers,
-    graph_document,
-)
+from profiler.runner.capture.graphs import GraphDocument, draws_random_numbers, graph_document
 from profiler.runner.capture.signatures import Key, NotReplayableError, key_of
 
 TRITON_KERNEL, COMPILED_GRAPH, CUDA_GRAPH = "Triton kernel", "compiled graph", "CUDA graph"

@@ -21,11 +21,7 @@ from profiler.runner.arguments import copy_of
 from profiler.runner.arrays import extent
 from profiler.runner.capture.distributions import draw, is_skewed, uniform_distribution
 from profiler.runner.capture.experiment_file import REGISTERED_BY
-from profiler.runner.capture.folder import (
-    VALUES_FOLDER,
-    CapturedFolderError,
-    read_calls,
-)
+from profiler.runner.capture.folder import VALUES_FOLDER, CapturedFolderError, read_calls
 from profiler.runner.capture.graphs import graph_function
 from profiler.runner.capture.launches import triton_kernel_classes
 from profiler.runner.capture.signatures import (

@@ -21,21 +21,8 @@ from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, restore
 from profiler.runner.visits import ranges
 from profiler.runner.visits.base import SingleVisits
-from profiler.runner.visits.bursts import (
-    BURST_S,
-    MS_PER_S,
-    Burst,
-    LaunchInTurn,
-    burst_of,
-    new_mark,
-)
-from profiler.runner.visits.power import (
-    Reading,
-    mean_of,
-    mean_power,
-    open_meter,
-    power_limited_pct,
-)
+from profiler.runner.visits.bursts import BURST_S, MS_PER_S, Burst, LaunchInTurn, burst_of, new_mark
+from profiler.runner.visits.power import Reading, mean_of, mean_power, open_meter, power_limited_pct
 
 LEAST_S, SPAN_S = 1.0, 0.5
 """Least seconds of a visit, and seconds at its end that are measured, and whose halves have to

@@ -24,13 +24,7 @@ from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer, timer_of
 from profiler.errors import ParseError, UsageError
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.model import (
-    BuildResult,
-    CellStatus,
-    Environment,
-    Plan,
-    SessionKind,
-)
+from profiler.model import BuildResult, CellStatus, Environment, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.stamps import KernelStamps
 from profiler.planning.readiness import unchecked_notice

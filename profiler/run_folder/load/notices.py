@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from profiler.model import (
-    FLUSHED_PER_LAUNCH,
-    CellStatus,
-    Environment,
-    Plan,
-    SessionKind,
-)
+from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import RESULT_FILE, Attempt, Worker

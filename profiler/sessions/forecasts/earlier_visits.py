@@ -157,13 +157,10 @@ def _search(
 
 
 def _is_spent(record: SearchRecord, plan: SearchPlan) -> bool:
-    """Whether a search has used up today's budget."""
-    if len(record.proposed) >= len(plan.variants):
-        return True
-    if plan.evaluations is not None:
-        return len(record.proposed) >= plan.evaluations
+    """Whether a search has used up today's budget, or proposed all."""
     elapsed_s = max((evaluated.elapsed_s for evaluated in record.evaluations), default=0.0)
-    return plan.seconds is not None and elapsed_s >= plan.seconds
+    proposals = len(record.proposed)
+    return proposals >= len(plan.variants) or plan.is_spent(proposals, elapsed_s)
 
 
 @dataclass(frozen=True)

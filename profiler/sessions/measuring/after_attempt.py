@@ -91,17 +91,17 @@ def _keep_page(
 ) -> None:
     """Write a page from its parts, unless a part was not printed."""
     ended = [part for part in parts if not isinstance(part, EnvironmentUnusable)]
-    output_of = [part.stdout for part in ended if part.returncode == 0]
-    content = _KEEP[name]("".join(output_of)) if len(output_of) == len(parts) else ""
+    outputs = [part.stdout for part in ended if part.returncode == 0]
+    content = _KEEP[name]("".join(outputs)) if len(outputs) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.
         packed = gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0)
         write_bytes(folder / f"{name}.gz", packed)
 
 
-def _rules(output_of: str) -> str:
+def _rules(page: str) -> str:
     """Rows of rules of a details page, without those of metrics: they stand in the raw page."""
-    lines = output_of[max(output_of.find('"ID"'), 0) :]
+    lines = page[max(page.find('"ID"'), 0) :]
     rows = list(csv.reader(io.StringIO(lines)))
     if not rows or _RULE_COLUMN not in rows[0]:
         return ""
@@ -113,13 +113,13 @@ def _rules(output_of: str) -> str:
         return text.getvalue()
 
 
-def _unchanged_page(output_of: str) -> str:
-    return output_of if '"Kernel Name"' in output_of else ""
+def _unchanged_page(page: str) -> str:
+    return page if '"Kernel Name"' in page else ""
 
 
-def _with_lines(output_of: str) -> str:
+def _with_lines(page: str) -> str:
     """The page of source lines; nothing where no kernel has line information."""
-    return output_of if _LINE_COLUMN in output_of else ""
+    return page if _LINE_COLUMN in page else ""
 
 
 _KEEP = {RULES: _rules, SASS: _unchanged_page, SOURCE: _with_lines, SERIES: samples_of_page}

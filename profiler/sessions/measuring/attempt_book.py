@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -240,6 +240,14 @@ class AttemptBook:
         finally:
             compress(folder / CLOCKS_FILE)
             self._gpu_processes[folder] = processes.other_processes()
+
+    @contextmanager
+    def begun_early(self, waiting: Waiting, visits: tuple[Visit, ...]) -> Iterator[None]:
+        """Sample the clocks from now on for a process that begins its visits in the body."""
+        with ExitStack() as sampling:
+            sampling.enter_context(self.clocks(waiting.folder, waiting))
+            yield
+            waiting.visits, waiting.sampling = visits, sampling.pop_all()
 
     def keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
         """Keep the tool's files that later readers need."""

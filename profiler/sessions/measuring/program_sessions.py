@@ -6,7 +6,6 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -244,10 +243,8 @@ class ProgramSessions:
         waiting = self._room.observe(record)
         if waiting is None:
             return
-        with ExitStack() as sampling:
-            sampling.enter_context(self.book.clocks(waiting.folder, waiting))
+        with self.book.begun_early(waiting, ()):
             go(waiting)
-            waiting.visits, waiting.sampling = (), sampling.pop_all()
         self._room.expect(turns.ahead()[1:])
 
     def _start_program(self, turn: ProgramTurn) -> Waiting:

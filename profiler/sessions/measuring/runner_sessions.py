@@ -8,7 +8,6 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -166,10 +165,8 @@ class RunnerSessions:
             if is_another
             else frozenset(),
         )
-        with ExitStack() as sampling:
-            sampling.enter_context(self.book.clocks(waiting.folder, waiting))
+        with self.book.begun_early(waiting, visits):
             hand_visits(template, visits, waiting)
-            waiting.visits, waiting.sampling = visits, sampling.pop_all()
 
     def start_now(self, session: SessionPlan) -> Waiting | None:
         """Start a process that can go on with later sessions; None where it cannot wait."""

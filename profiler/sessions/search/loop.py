@@ -16,13 +16,7 @@ from profiler.run_folder.runs import newest_run
 from profiler.search.journal import Evaluated
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.cell_keys import keys_of
-from profiler.sessions.measure import (
-    MeasureRequest,
-    begin,
-    gpu_held,
-    measure_in,
-    resumed_or_new,
-)
+from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in, resumed_or_new
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Bench, Block, Subject, SubjectFailedError, standing_bench
 from profiler.sessions.search.proposals import (

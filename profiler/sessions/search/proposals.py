@@ -168,11 +168,7 @@ class Proposals:
     def is_spent(self) -> bool:
         """Whether no proposal follows: the budget or the space is spent."""
         plan = self.experiment.plan
-        if self.live.exhausted:
-            return True
-        if plan.evaluations is not None:
-            return self.live.proposals >= plan.evaluations
-        return plan.seconds is not None and self.elapsed_s >= plan.seconds
+        return self.live.exhausted or plan.is_spent(self.live.proposals, self.elapsed_s)
 
     @property
     def is_building(self) -> bool:
