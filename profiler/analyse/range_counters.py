@@ -164,14 +164,10 @@ def _groups(
                 None if visit is None or variant >= len(variants) else (visit, variants[variant])
                 for (visit, _), variants in zip(visits, paths, strict=True)
             ]
-            places = _numbers_by_key(key for key in keys if key is not None)
+            distinct = dict.fromkeys(key for key in keys if key is not None)
+            places = {key: number for number, key in enumerate(distinct)}
             group_of_stack = [_NO_GROUP if key is None else places[key] for key in keys]
             yield list(places), np.array(group_of_stack, dtype=np.intp)[codes]
-
-
-def _numbers_by_key(keys: Iterable[_Key]) -> dict[_Key, int]:
-    """Distinct keys in their order, each with its number."""
-    return {key: number for number, key in enumerate(dict.fromkeys(keys))}
 
 
 @cache

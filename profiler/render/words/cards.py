@@ -17,7 +17,7 @@ from profiler.findings.counters import (
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grids import DRAM
 from profiler.findings.kinds.steps import contrasts
-from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking, VariantRank, geometric_mean
 from profiler.findings.verdicts import UNSEEN, PairVerdict
@@ -376,7 +376,8 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
         return ()
     labels = findings.programs.labels
     blocks = [
-        f"{need.blocks_per_sm:.4g} for {quoted(labels[need.variant])}{_held_blocks_words(need)}"
+        f"{need.blocks_per_sm:.4g} for {quoted(labels[need.variant])} "
+        f"({need.blocks_per_sm / need.waves:.3g} at a time)"  # those of one wave
         for need in enough
     ]
     answer, waves = blocks_that_fill(enough)
@@ -393,11 +394,6 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
         _duration_evidence(findings, GOOD / least.rule_least),
         Card("Why", "the last wave", "; ".join(filter(None, why))),
     )
-
-
-def _held_blocks_words(need: SteadyGrid) -> str:
-    """How many blocks of a variant a multiprocessor holds at once: those of one wave."""
-    return f" ({need.blocks_per_sm / need.waves:.3g} at a time)"
 
 
 def _duration_evidence(findings: Findings, ratio: float) -> Card:

@@ -97,7 +97,8 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
                 lock=lock,
             )
 
-        built = _build_libraries(_libraries(builds.values()), folder, start_ninja)
+        libraries = {b.recipe_hash: b for b in builds.values() if isinstance(b, Library)}
+        built = _build_libraries(libraries, folder, start_ninja)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
     return tuple(_mark_duplicates(results, launch_params or {}))
 
@@ -246,10 +247,6 @@ def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:
         return str(error)
     except OSError as error:
         return f"{Path(error.filename or '').name}: {error.strerror}"
-
-
-def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
-    return {build.recipe_hash: build for build in builds if isinstance(build, Library)}
 
 
 def _build_libraries(

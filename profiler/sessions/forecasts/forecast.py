@@ -21,7 +21,7 @@ from profiler.planning.page_kinds import Question
 from profiler.planning.plan import command_values
 from profiler.planning.session_plans import ncu_cache_control
 from profiler.planning.spec import Collect, CommandWorkload, Experiment, LoadedSpec
-from profiler.run_folder.folder import AttemptRecord, RunFolder
+from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.runs import runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
@@ -252,8 +252,9 @@ def _sessions(
         rest_forecast = rest_of(session, plan.cells, collect, past_sessions, checked)
         before_s = visits_s = 0.0
         if missing and rest_forecast.has_earlier:
-            before_s = around_s * _processes(session, missing_visits, env_of) + _roofs_s(
-                session, costs
+            before_s = around_s * _processes(session, missing_visits, env_of)
+            before_s += sum(
+                cost.roofs_s for record, cost in costs if record.session == session.name
             )
             visits_s = rest_forecast.seconds(missing, SessionCosts())
         elif missing:
@@ -291,10 +292,6 @@ def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:
     if shares_process(session):
         return SHARED_S
     return NEXT_S if may_overlap(session) and places() > 0 else START_S
-
-
-def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:
-    return sum(cost.roofs_s for record, cost in costs if record.session == session.name)
 
 
 def _program_forecast(

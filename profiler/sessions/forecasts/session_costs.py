@@ -129,7 +129,8 @@ class CostReader:
             self._add_time(record, since, at)
 
     def _add_time(self, record: Record, since: float, at: float) -> None:
-        cell, phase, ended = record.get("cell"), record.get("phase"), _is_end(record)
+        cell, phase = record.get("cell"), record.get("phase")
+        ended = record.get("event") == protocol.FINISHED
         problem = self._problem_of.get(str(cell))
         if problem is None or phase is None:
             return
@@ -177,10 +178,6 @@ def _amount(value: object) -> float:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return 0.0
     return max(float(value), 0.0)
-
-
-def _is_end(record: Record) -> bool:
-    return record.get("event") == protocol.FINISHED
 
 
 def read_costs(records: Iterable[Record], problem_of: Mapping[str, str]) -> SessionCosts:

@@ -165,15 +165,12 @@ class ProgramSessions:
                 progress.durations_ns |= median_durations(attempts_by_cell[turn.visit.cell])
                 progress.visited(turn.visit.cell)
                 if is_first:
-                    self._forecast(len(work.missing), end.seconds, loaded.launches)
+                    rest = (len(work.missing), end.seconds, loaded.launches)
+                    for line in visit_lines(self.workload, *rest):
+                        self.reporter.say(line)
             else:
                 turns.failed.add(turn.visit.cell)
                 progress.failed(turn.visit.cell, f"{failure[0]}: {failure[1]}")
-
-    def _forecast(self, visits: int, seconds: float, launches: int) -> None:
-        """Print the forecast of the rest of a session, by its first visit."""
-        for line in visit_lines(self.workload, visits, seconds, launches):
-            self.reporter.say(line)
 
     def _make_turn(
         self, turn: ProgramTurn, turns: Turns, *, may_match: bool
