@@ -12,6 +12,7 @@ from rich.console import Console
 from profiler.errors import ProfilerError, UsageError
 from profiler.findings.find import find
 from profiler.machine.requirements import Machine
+from profiler.model import Problem, Variant
 from profiler.notices import text
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptResult
@@ -114,15 +115,14 @@ def test_no_damage_to_a_plan_is_more_than_a_message(place, folder, name):
         assert isinstance(plan.cells, tuple)
 
 
-@pytest.mark.parametrize("part", ["cell", "variant", "problem"])
+OTHER = {"variant": Variant("plain", "plain", {"a": 1}), "problem": Problem("small", "small")}
+
+
+@pytest.mark.parametrize("part", ["id", "variant", "problem"])
 def test_a_plan_in_which_an_id_stands_for_two_things_is_damaged(place, part):
     plan = place.run.plan()
-    first, *others = plan.cells
-    if part == "cell":
-        others.append(first)
-    else:
-        first = replace(first, **{part: replace(getattr(first, part), params={"edited": 1})})
-    place.run.write_plan(replace(plan, cells=(first, *others)))
+    again = replace(plan.cells[0], **{"id": "x", part: OTHER.get(part, plan.cells[0].id)})
+    place.run.write_plan(replace(plan, cells=(*plan.cells, again)))
     with pytest.raises(UsageError, match=r"plan\.json: damaged: the cell 'plain\.\.small'"):
         place.run.plan()
 
