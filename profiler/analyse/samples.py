@@ -393,7 +393,8 @@ def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """
     return _launches_in_ranges(
         (kernel, protocol.range_name(*runner_journal.visit_of(record)))
-        for record in runner_journal.counter_records(records)
+        for record in records
+        if record.get("event") == protocol.COUNTED
         for kernel in record["kernels"]
     )
 

@@ -81,11 +81,6 @@ def measurement_records(records: Iterable[Mapping[str, Any]]) -> Iterator[Mappin
             yield record
 
 
-def counter_records(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The records with counters of visits."""
-    return (record for record in records if record.get("event") == COUNTED)
-
-
 def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
     """Cell, block and arm that a record of a visit is about."""
     return str(record["cell"]), int(record["block"]), int(record.get("arm", 0))
@@ -258,10 +253,6 @@ def _is_kernel(value: object) -> bool:
     return all(name == "kernel" or v is None or _is_number(v) for name, v in value.items())
 
 
-def _is_dtype(value: object) -> bool:
-    return isinstance(value, str) and value.isidentifier()
-
-
 def _is_list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(check(item) for item in value)
 
@@ -307,7 +298,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
     TUNED: lambda value: isinstance(value, list),
     **dict.fromkeys((*AMOUNTS, "result_bytes", "written_bytes"), _is_fact),
-    "result_dtypes": _is_list_of(_is_dtype),
+    "result_dtypes": _is_list_of(lambda name: isinstance(name, str) and name.isidentifier()),
     # The error of a result that overflowed is infinite, or no number.
     **dict.fromkeys(
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)

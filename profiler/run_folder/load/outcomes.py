@@ -101,15 +101,11 @@ def failures(
             if cell in by_session and (earlier is None or earlier.outcome is Outcome.FELL_BACK):
                 by_session[cell][session] = failure
     return {
-        cell: _first_failure(failures_by_session)
-        for cell, failures_by_session in by_session.items()
-        if failures_by_session
+        # The first failure by session; a fallback only where no other failure is.
+        cell: min(found.values(), key=lambda failure: failure.outcome is Outcome.FELL_BACK)
+        for cell, found in by_session.items()
+        if found
     }
-
-
-def _first_failure(by_session: Mapping[str, Failure]) -> Failure:
-    """The first failure by session; a fallback only where no other failure is."""
-    return min(by_session.values(), key=lambda failure: failure.outcome is Outcome.FELL_BACK)
 
 
 def gather(
