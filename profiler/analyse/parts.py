@@ -114,7 +114,7 @@ def _samples_by_ranges(launches: pd.DataFrame, parts: RangeParts) -> PartSamples
     params: list[Params] = []
     ranges_of_path: Counter[tuple[str, ...]] = Counter()
     kernels = launches["kernel"].astype(object).groupby(codes).agg(tuple)
-    kernels_of_path: dict[tuple[str, ...], tuple[str, ...]] = {}
+    first_kernels: dict[tuple[str, ...], tuple[str, ...]] = {}
     for number, path in enumerate(path_of_range):
         place = ranges_of_path[path] - parts.skip
         ranges_of_path[path] += 1
@@ -122,8 +122,7 @@ def _samples_by_ranges(launches: pd.DataFrame, parts: RangeParts) -> PartSamples
         sample_of_range.append(len(params) if is_sample else _NO_SAMPLE)
         if is_sample:
             params.append(path_params(path))
-            first = kernels_of_path.setdefault(path, kernels[number])
-            if parts.kernels is not None and kernels[number] != first:
+            if parts.kernels and kernels[number] != first_kernels.setdefault(path, kernels[number]):
                 fault = f"the launches in {'/'.join(path)} are of other kernels each time"
                 return _without_samples(launches, f"{fault}: kernels is not {parts.kernels}")
     samples = np.array([*sample_of_range, _NO_SAMPLE], dtype=np.intp)  # -1 stands for the last

@@ -232,10 +232,8 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
     text = gate_markdown(found)
     assert "none of 25 cells slower beyond its margin, 1 undecided" in text
     assert f"| 5 more | | | | | | 5 = {Verdict.SAME.word} |" in text
-    lost = answer(
-        row("u", Verdict.NO_DATA, old_failure="hung"),
-        row("v", Verdict.NO_DATA, failure="raised: a|b"),
-    )
+    failures = {"u": {"old_failure": "hung"}, "v": {"failure": "raised: a|b"}}
+    lost = answer(*(row(name, Verdict.NO_DATA, **why) for name, why in failures.items()))
     text = gate_markdown(lost)
     assert text.startswith(
         "### \N{CROSS MARK} softmax: none of 2 cells slower beyond its margin, 1 "

@@ -121,10 +121,11 @@ def test_several_notices_in_one_line_begin_with_the_worst():
 
 def test_a_word_or_two_are_not_the_whole_clause_of_a_notice():
     shared = Notice(NoticeKind.GPU_SHARED, {"session": "ncu-timing", "processes": "process 7"})
-    clause = "ncu-timing: other processes had the GPU open while it was measured."
-    assert in_one_line(fold([shared])).endswith(f"): {clause}")
     printed = Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": "a.csv", "text": "an error code (3)"})
-    assert in_one_line(fold([printed])).endswith("): a.csv: ncu printed: an error code.")
+    assert in_one_line(fold([shared, printed])).endswith(
+        "): ncu-timing: other processes had the GPU open while it was measured; "
+        "a.csv: ncu printed: an error code."
+    )
 
 
 def test_remarks_on_the_clocks_are_one_line_and_lose_nothing():
