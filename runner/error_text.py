@@ -1,4 +1,4 @@
-"""What an exception says, in a line, and where it was raised."""
+"""The line of an exception that says most, and where it was raised."""
 
 from __future__ import annotations
 

@@ -278,8 +278,8 @@ def find_history(
     for place, run in enumerate(of_machine):
         others = {name for name, text in run.problems.items() if text != params[name]}
         redefined |= dict.fromkeys(sorted(others))
-        kept = tuple(answer for answer in run.answers if answer.problem not in others)
-        of_machine[place] = replace(run, answers=kept)
+        answers = tuple(answer for answer in run.answers if answer.problem not in others)
+        of_machine[place] = replace(run, answers=answers)
     trends = tuple(_trends(of_machine))
     return History(
         experiment=of_machine[-1].experiment,

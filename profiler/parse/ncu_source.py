@@ -229,8 +229,8 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
     candidates = [(set(listing.instructions[ADDRESS]), listing) for listing in lined]
     joined = []
     for listing in listings:
-        own = listing.instructions[ADDRESS]
-        matches = (other for addresses, other in candidates if not addresses.isdisjoint(own))
+        addresses = listing.instructions[ADDRESS]
+        matches = (other for known, other in candidates if not known.isdisjoint(addresses))
         match = next(matches, None)
         joined.append(listing if match is None else with_lines(listing, match))
     return tuple(joined)

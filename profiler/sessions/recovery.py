@@ -330,11 +330,11 @@ def _place_in_stack(stderr: str) -> str:
 
     # Innermost is the runner's own handler of the signal, or a hook.
     parts = (list(part) for of_runner, part in groupby(frames, is_of_runner) if not of_runner)
-    own = [frame for frame in next(parts, ()) if not _LIBRARY.search(frame[0])]
-    if not own:
+    of_workload = [frame for frame in next(parts, ()) if not _LIBRARY.search(frame[0])]
+    if not of_workload:
         return ""
-    source = own[-1][0]  # the file that the runner has called; it may have called others
-    line, function = next(rest for file, *rest in own if file == source)
+    source = of_workload[-1][0]  # the file that the runner has called; it may have called others
+    line, function = next(rest for file, *rest in of_workload if file == source)
     return f"{Path(source).name}:{line} in {function}"
 
 
