@@ -230,7 +230,7 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
     joined = []
     for listing in listings:
         addresses = listing.instructions[ADDRESS]
-        matches = (other for known, other in candidates if not known.isdisjoint(addresses))
+        matches = (other for lined, other in candidates if not lined.isdisjoint(addresses))
         match = next(matches, None)
         joined.append(listing if match is None else with_lines(listing, match))
     return tuple(joined)
