@@ -185,14 +185,17 @@ def _end_runner(child: subprocess.Popen[bytes], journal: Path | None, grace: flo
     Before a runner has begun there is nothing to write: what is innermost is killed until all have
     gone, because a shell goes on to its next command.
     """
+    targets = _targets(journal)
     for signum, seconds in _RUNNER_ENDINGS:
-        _send(signum, _targets(journal))
+        _send(signum, targets)
         if _ends_in_time(child, seconds):
             return True
     deadline = time.monotonic() + grace
     while (remaining_s := deadline - time.monotonic()) > 0:
         has_begun = journal is None or _has_begun(journal)
-        _send(signal.SIGKILL, _targets(journal))
+        if journal is not None:  # else the innermost by now is the tool, which writes its rows
+            targets = _targets(journal)
+        _send(signal.SIGKILL, targets)
         if has_begun:
             return _ends_in_time(child, remaining_s)
         if _ends_in_time(child, min(remaining_s, _LOOK_S)):

@@ -151,8 +151,9 @@ def test_processes_left_by_a_session_that_ended_well_are_ended(target, tmp_path)
 
 
 TOOL = """
-import subprocess, sys
+import subprocess, sys, time
 code = subprocess.run(sys.argv[2:]).returncode
+time.sleep(2)  # longer than the guard waits between its signals
 open(sys.argv[1], "w").write(f"rows after target {code}")
 sys.exit(9)
 """
