@@ -71,8 +71,8 @@ def normalised(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Layer norm of plain operations."""
-    apart = x - x.mean(-1, keepdim=True)
-    return apart * (apart.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight + bias
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * (centred.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight + bias
 
 
 def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

@@ -150,11 +150,11 @@ def _bisected(sessions: CommitSessions) -> tuple[dict[str, Any], bool]:
         "answer": lines,
     }
     write_json(sessions.journal.path.with_name("bisection.json"), document)
-    whole = bisection.total_change
+    total_change = bisection.total_change
     is_open = (
         bisection.out_of_sessions
-        or whole.is_open
-        or (whole.verdict is Verdict.SAME and bisection.ends != all_commits)
+        or total_change.is_open
+        or (total_change.verdict is Verdict.SAME and bisection.ends != all_commits)
         or bisection.found != bisection.steps
     )
     return document, is_open

@@ -211,7 +211,7 @@ def reduce_overhead(x, weights):
 
 
 def test_a_cuda_graph_uses_no_memory_of_one_that_is_gone(tmp_path):
-    """Of cuBLAS: torch.compile gives back what it keeps of the graph of the first problem."""
+    """torch.compile gives back the workspace that cuBLAS keeps in the first problem's graph."""
     (tmp_path / "nets.py").write_text(GRAPHS)
     run_profiler("run", "nets.py", "--live", "--timer", "--no-explain", cwd=tmp_path)
     run = profiler.load("nets", reports=tmp_path / "reports")

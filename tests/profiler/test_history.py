@@ -76,9 +76,9 @@ def test_a_problem_of_another_size_under_the_same_name_is_no_change():
         return answers_of_summary(document, "x", "run", "ncu")
 
     runs = [replace(of_run(0), problems={}), *map(of_run, range(1, 40))]
-    found = find_history(runs, "duration_ns")
-    assert [set(trend.answers) for trend in found.trends] == [{0, *range(20, 40)}] * len(VARIANTS)
-    assert control_words(found).startswith(
+    history = find_history(runs, "duration_ns")
+    assert [set(trend.answers) for trend in history.trends] == [{0, *range(20, 40)}] * len(VARIANTS)
+    assert control_words(history).startswith(
         "Runs in which a problem had other parameters are not compared there: p. "
     )
 

@@ -149,7 +149,7 @@ def opened(file, state=""):
 
 
 def answer(file, function, state=""):
-    """What a function of JavaScript answers in the page, after the page's script ran."""
+    """Answer of a function of JavaScript in the page, after the page's script ran."""
     with shared_browser().new_context() as context:
         page = context.new_page()
         page.goto(f"{file.as_uri()}{state}")

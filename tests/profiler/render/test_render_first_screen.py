@@ -101,9 +101,9 @@ def test_a_baseline_that_is_ahead_at_the_only_problem_is_what_others_are_compare
 
 def test_what_no_number_shows_is_said_beside_the_verdicts():
     report = make_report(variant_count=3, problem_list=problems()[:2])
-    found = find(report)
-    best = found.ranking.best
-    assert "whole launches" not in cards(found)[2].detail
+    findings = find(report)
+    best = findings.ranking.best
+    assert "whole launches" not in cards(findings)[2].detail
     samples = report.measured.samples
     several = samples["cell"].isin([c.id for c in report.plan.cells if c.variant.id == best.id])
     samples = samples.assign(kernels=np.where(several, 9.0, 1.0))

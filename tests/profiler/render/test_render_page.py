@@ -344,12 +344,12 @@ def test_page_of_nothing_measured():
 @pytest.mark.usefixtures("undrawn")
 def test_page_with_few_blocks_has_no_interval():
     report = make_report(variant_count=4, problem_list=problems()[:2], blocks=1)
-    found = find(with_metrics(report, "duration_ns"))
-    page = render_page(found)
+    findings = find(with_metrics(report, "duration_ns"))
+    page = render_page(findings)
     assert "1 block; a verdict needs 6 or more" in page
     assert f"? {Verdict.UNCLEAR.word}" in page
-    assert all(len(winner.candidates) == 4 for winner in found.ranking.deciding_winners.values())
-    assert ", not shown slower" in cards(found)[0].detail, "one block shows nothing"
+    assert all(len(winner.candidates) == 4 for winner in findings.ranking.deciding_winners.values())
+    assert ", not shown slower" in cards(findings)[0].detail, "one block shows nothing"
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -373,10 +373,10 @@ def test_a_timeline_is_read_once_for_everything_that_shows_it(monkeypatch):
         lambda timeline: calls.append(timeline.cell) or find_phases(timeline),
     )
     report = timeline_report([mlp("a", layers=2), mlp("b", graph=True)], count=2)
-    found = find(report)
-    make_section(*named_timelines(found))
-    timeline_tables(found)
-    report_document(found)
+    findings = find(report)
+    make_section(*named_timelines(findings))
+    timeline_tables(findings)
+    report_document(findings)
     assert sorted(calls) == sorted(report.details.timelines)
 
 

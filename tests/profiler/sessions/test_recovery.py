@@ -366,8 +366,8 @@ def test_a_hang_names_the_line_of_the_workload(scripted, called, place):
     runner = f'  File "{protocol.__file__}", line 1 in run\n'
     stack = f"Stack (most recent call first):\n{runner}{called}{runner}"
     script = [(-signal.SIGKILL, EndCause.TIMED_OUT, FailingCell("a", "check"), [])]
-    found = scripted([Visit("a", 0)], script, stderr=stack).failures["a"]
-    assert found.cause.endswith(f"(collect.time_limit_s{place}), in check")
+    failure = scripted([Visit("a", 0)], script, stderr=stack).failures["a"]
+    assert failure.cause.endswith(f"(collect.time_limit_s{place}), in check")
 
 
 @pytest.mark.parametrize(
