@@ -225,6 +225,27 @@ def test_the_base_of_a_gate_is_a_run_of_the_history(history):
     assert cells["mine"]["answers"][0]["value"] == pytest.approx(4000, rel=0.01)
 
 
+def test_a_revision_without_the_experiment_is_named(history):
+    """It was measured by today's file, against itself, and the answer was that nothing differs."""
+    profiler, repository, _ = history
+    base = repository.git("rev-parse", "HEAD")[:10]
+    branch = repository.git("branch", "--show-current")
+    repository.git("checkout", "--quiet", "-b", "new")
+    head = repository.commit("a new one", **{"new one": EXPERIMENT.replace("sums", "new")})
+    asked = ("new one.py", "--base", base, "--markdown", "gate.md")
+    gate = profiler("gate", *asked)
+    comment = (profiler.folder / "gate.md").read_text()
+    compared = profiler("compare", base, head, "new one.py")
+    bisected = profiler("bisect", f"{base}..{head}", "new one.py", "--cell", "function=mine")
+    repository.git("checkout", "--quiet", branch)
+    lacks = f"{base} has no 'new one.py'"
+    assert (gate.code, lacks in gate.out, "nothing differs" in gate.out) == (0, True, False)
+    assert "\N{WARNING SIGN}" in comment.splitlines()[0]
+    assert "nothing was compared" in comment.splitlines()[0]
+    assert (compared.code, lacks in compared.err) == (0, True), compared.err
+    assert (bisected.code, lacks in bisected.err) == (0, True), bisected.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -46,6 +46,8 @@ from profiler.revisions.versions import (
     FOLDER,
     Version,
     build_programs,
+    lacking_words,
+    lacks_experiment,
     read_version,
 )
 from profiler.run_folder.documents import write_json
@@ -88,6 +90,8 @@ def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> Comm
     repository = Repository.of(request.spec)
     history = repository.history(repository.commit(good), repository.commit(bad))
     require_folder(request.out)
+    if lacks_experiment(repository, history[0], request.spec):
+        reporter.warn(lacking_words(history[:1], request.spec))
     file, _ = file_and_name(request.spec)
     settings = (request.spec.name, request.cell, request.metric, request.commits)
     commits = tuple(commit.hash for commit in history)

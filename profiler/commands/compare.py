@@ -31,6 +31,8 @@ from profiler.revisions.experiment import version_name, write_experiment
 from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.revisions.versions import (
     Version,
+    lacking_words,
+    lacks_experiment,
     read_version,
     same_sources,
     shared_variants,
@@ -147,6 +149,8 @@ class MeasuredRevisions:
     unmatched: tuple[str, ...]
     """Variants, and cells of others, that either the oldest or the newest revision has."""
     comparisons: tuple[RevisionComparison, ...]
+    lacking: str = ""
+    """Sentence on revisions without the experiment's file; empty without any."""
 
 
 def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -> ExitCode:
@@ -208,7 +212,14 @@ def measure_revisions(
         read_version(repository, commit, request.spec, request.out, overrides=overrides, only=only)
         for commit in commits
     ]
-    return measure_versions(request, repository, versions, reporter, with_baseline=with_baseline)
+    without = [commit for commit in commits if lacks_experiment(repository, commit, request.spec)]
+    lacking = lacking_words(without, request.spec)
+    if lacking:
+        reporter.warn(lacking)
+    measured = measure_versions(
+        request, repository, versions, reporter, with_baseline=with_baseline
+    )
+    return replace(measured, lacking=lacking)
 
 
 def measure_versions(

@@ -94,6 +94,7 @@ def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> Ga
         rows=measured.comparisons,
         unchanged=measured.unchanged,
         unmatched=measured.unmatched,
+        lacking=measured.lacking,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",
         history=_history(measured, request.out),
     )

@@ -19,6 +19,7 @@ from typing import Any
 from profiler.errors import SpecError, UsageError
 from profiler.kernels.recipe import Recipe
 from profiler.model import Cell, Variant
+from profiler.notices import first_names
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space, space_of
@@ -86,7 +87,7 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
     file, _ = file_and_name(spec)
     tree = repository.tree(commit, out.resolve() / FOLDER / "trees")
     files = repository.files(commit)
-    if files.pop(inside.with_name(file.name).as_posix(), None) is None and file.is_file():
+    if files.pop(_name_in_commits(repository, spec), None) is None and file.is_file():
         (tree / inside).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, tree / inside.with_name(file.name))
     try:
@@ -104,6 +105,27 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
     installed = _installed_modules(repository.root.resolve(), files, imported)
     digests = _digests(loaded, space, cells, files, installed)
     return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests, installed)
+
+
+def lacks_experiment(repository: Repository, commit: Commit, spec: Path) -> bool:
+    """Whether a commit lacks the file of an experiment, so that today's stands for it."""
+    return _name_in_commits(repository, spec) not in repository.files(commit)
+
+
+def lacking_words(commits: Sequence[Commit], spec: Path) -> str:
+    """Sentence on the commits without the file of an experiment; empty without any."""
+    if not commits:
+        return ""
+    file, _ = file_and_name(spec)
+    have = "has" if len(commits) == 1 else "have"
+    names = first_names([commit.short for commit in commits])
+    return f"{names} {have} no '{file.name}': the one that lies here today was used there."
+
+
+def _name_in_commits(repository: Repository, spec: Path) -> str:
+    """Path of the experiment's file, as git names it."""
+    file, _ = file_and_name(spec)
+    return _path_in_repository(repository, spec).with_name(file.name).as_posix()
 
 
 def _path_in_repository(repository: Repository, spec: Path) -> Path:

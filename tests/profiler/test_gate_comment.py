@@ -209,6 +209,7 @@ def answer(*rows, **changed):
         "rows": rows,
         "unchanged": (),
         "unmatched": (),
+        "lacking": "",
         "left_out": "",
         "history": None,
     }

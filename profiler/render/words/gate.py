@@ -36,6 +36,8 @@ class GateAnswer:
     """Variants of the same sources, which were not measured."""
     unmatched: tuple[str, ...]
     """Variants, and cells of others, that one of the revisions has."""
+    lacking: str
+    """Sentence on revisions without the experiment's file; empty without any."""
     left_out: str
     """Measurements that the budget had no time for, in words; empty without any."""
     history: History | None
@@ -79,6 +81,8 @@ class GateAnswer:
 def headline(answer: GateAnswer) -> str:
     """How many cells are slower, how many lost their right result, and how many are undecided."""
     count = len(answer.rows)
+    if not count and answer.lacking:
+        return "nothing was compared"
     if not count:
         return f"nothing {'in common ' if answer.unmatched else ''}differs between the revisions"
     percent = answer.gate.percent
@@ -100,7 +104,7 @@ def gate_markdown(answer: GateAnswer) -> str:
     sign = "\N{WHITE HEAVY CHECK MARK}"
     if answer.tripped or answer.failed:
         sign = "\N{CROSS MARK}"
-    elif answer.rows and len(answer.undecided) == len(answer.rows):
+    elif len(answer.undecided) == len(answer.rows) and (answer.rows or answer.lacking):
         sign = "\N{WARNING SIGN}"
     machine = escaped_markdown(answer.machine)
     where = f", side by side in one session on {machine}" if answer.rows else ""
@@ -112,6 +116,8 @@ def gate_markdown(answer: GateAnswer) -> str:
         blocks.append("\n".join(_table(answer)))
     blocks += [escaped_markdown(line) for line in _failures(answer)]
     blocks += [escaped_markdown(sentence) for sentence in control_sentences(answer)]
+    if answer.lacking:
+        blocks.append(escaped_markdown(answer.lacking))
     if answer.unmatched:
         names = escaped_markdown(first_names(answer.unmatched))
         blocks.append(f"Not compared, at one of both alone: {names}.")
@@ -134,6 +140,8 @@ def plain_lines(answer: GateAnswer) -> Iterator[str]:
         yield f"  {row.variant}, {row.problem}: {' '.join(ratio_words(row))}"
     yield from (f"  {line}" for line in _failures(answer))
     yield from control_sentences(answer)
+    if answer.lacking:
+        yield answer.lacking
     if answer.left_out:
         yield answer.left_out
 
