@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,41 @@ def find_program(argv: Sequence[str], folder: Path) -> Path:
             f"command: no program {name!r} that can be run{place}",
             remedy="Build it first, or give its path relative to the experiment file.",
         )
+    _require_interpreter(name, Path(path))
     return Path(path)
+
+
+_LONGEST_FIRST_LINE = 256
+"""Bytes of the first line that the system reads (`BINPRM_BUF_SIZE` of Linux)."""
+
+
+def _require_interpreter(name: str, path: Path) -> None:
+    """Raise SpecError for a script whose interpreter is not there.
+
+    The system says only that there is no such file, and means the interpreter.
+    """
+    try:
+        with path.open("rb") as stream:
+            first_line = stream.readline(_LONGEST_FIRST_LINE)
+    except OSError:  # a program may be run that cannot be read
+        return
+    words = first_line.removeprefix(b"#!").split(maxsplit=1)
+    if not first_line.startswith(b"#!") or not words:
+        return
+    if first_line.endswith(b"\r\n"):
+        raise SpecError(
+            f"command: the first line of the script {name!r} ends in a carriage return, which the "
+            "system takes for a part of the interpreter's name",
+            remedy="Save the script with the line ends of Unix (LF): "
+            f"sed -i 's/\\r$//' {shlex.quote(name)}",
+        )
+    interpreter = os.fsdecode(words[0])
+    if interpreter.startswith("/") and not Path(interpreter).exists():
+        raise SpecError(
+            f"command: the first line of the script {name!r} names {interpreter}, which is not "
+            "there",
+            remedy="Install it, or write the path of the interpreter in the first line.",
+        )
 
 
 def _nearest_program(path: Path) -> str:
