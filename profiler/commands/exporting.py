@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.commands.answers import answers_of_findings
-from profiler.commands.output import raise_unwritable, write_stdout, write_target
+from profiler.commands.output import raise_unwritable, warn, write_stdout, write_target
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
 from profiler.errors import ExitCode, UsageError, naming
@@ -21,7 +21,7 @@ from profiler.findings.findings import Findings
 from profiler.history.answers import HistoryRun, collector_of
 from profiler.machine.console import make_console
 from profiler.model import Cell, Outcome, SessionKind
-from profiler.notices import counted
+from profiler.notices import counted, first_names
 from profiler.planning.cell_filter import problems_called
 from profiler.planning.plan import largest_group, make_plan
 from profiler.planning.space import space_of
@@ -40,24 +40,36 @@ USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 
 def write_figures(request: FiguresRequest) -> ExitCode:
     """Write a file for each metric; raises UsageError for an unknown metric or problem."""
-    from profiler.render.excerpts import metric_figure  # brings matplotlib, which no export needs
+    # They bring matplotlib, which no export needs.
+    from matplotlib import rc_context, rcParams
+
+    from profiler.render.excerpts import metric_figure
+    from profiler.render.figures.fonts import fonts_with, lacking_letters
 
     findings = find(read_run(open_run(find_run(str(request.run_folder), request.reports))))
     measured = {metric.name for metric in findings.numbers.metrics}
     drawn_by_default = tuple(name for name in USUAL_METRICS if name in measured)
     metrics = request.metrics or drawn_by_default or USUAL_METRICS[:1]
-    figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
+    warnings.filterwarnings("ignore", "Glyph ")  # letters without a font are named below
+    figures = [metric_figure(findings, name, request.problem) for name in metrics]
+    families, boxes = fonts_with(lacking_letters(figures))
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(request.format)
     console = make_console("auto")
-    with naming(request.out):
+    all_families = [*rcParams["font.family"], *families]
+    with naming(request.out), rc_context({"font.family": all_families}):
         request.out.mkdir(parents=True, exist_ok=True)
-        for name, figure in figures.items():
+        for name in metrics:
+            figure = metric_figure(findings, name, request.problem)
             path = request.out / f"{findings.report.experiment.name}.{name}.{request.format}"
             content = io.BytesIO()
-            warnings.filterwarnings("ignore", "Glyph ")  # letters that the font lacks are boxes
             figure.savefig(content, format=request.format, dpi=200, metadata=undated)
             write_bytes(path, content.getvalue())
             console.print(str(path), markup=False, soft_wrap=True)
+    if boxes:
+        warn(
+            f"No installed font has {first_names(sorted(boxes))}: boxes stand in their place. "
+            "Install one that has (for Chinese, Japanese and Korean: Noto Sans CJK)."
+        )
     return ExitCode.COMPLETE
 
 

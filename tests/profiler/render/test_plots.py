@@ -1,6 +1,9 @@
 """Figures by matplotlib: what they show, the files, and what is refused."""
 
+import re
+
 import pytest
+from matplotlib.font_manager import fontManager
 from recorded import RECORDINGS, findings_of_recording
 
 import profiler
@@ -49,21 +52,31 @@ def test_what_was_not_measured_is_said_with_what_was(findings):
 @pytest.mark.parametrize(
     ("kind", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?x")]
 )
-def test_files_of_each_kind(monkeypatch, tmp_path, kind, magic):
-    """Also where matplotlib's font lacks a letter, of which nothing is printed."""
+def test_files_of_each_kind(monkeypatch, tmp_path, capsys, kind, magic):
+    """Also where fonts lack a letter, which is named once."""
     names = None if kind == "svg" else ["registers"]
     request = FiguresRequest(
         RECORDINGS / "transpose.zip", tmp_path / "new" / "figures", names, format=kind
     )
-    figure = profiler.load(request.run_folder).plot("registers")
-    figure.text(0, 0, "\u8f6f")
-    monkeypatch.setattr("profiler.render.excerpts.metric_figure", lambda *_: figure)
+
+    def figure(findings, *_):
+        drawn = metric_figure(findings, "registers")
+        drawn.text(0, 0, "\uac00 \u1d8d")
+        return drawn
+
+    # matplotlib's own fonts: another than the first has the second letter.
+    own = [entry for entry in fontManager.ttflist if "mpl-data" in entry.fname]
+    monkeypatch.setattr(fontManager, "ttflist", own)
+    monkeypatch.setattr("profiler.render.excerpts.metric_figure", figure)
     write_figures(request)
+    assert capsys.readouterr().err.startswith("No installed font has \uac00: boxes stand in")
     files = sorted((tmp_path / "new" / "figures").iterdir())
     assert [file.name for file in files] == sorted(
         f"transpose.{name}.{kind}" for name in names or USUAL_METRICS
     )
     assert all(file.read_bytes().startswith(magic) for file in files)
+    if kind == "svg":
+        assert re.search('path id="(DejaVuSerif|STIXGeneral)', files[0].read_text())
 
 
 def test_a_run_plots_itself():
