@@ -62,7 +62,7 @@ from profiler.render.words.verdicts import (
     word_of,
     word_of_all,
 )
-from profiler.render.words.why import part_words, roof_parts, roof_words
+from profiler.render.words.why import WAITS, part_words, roof_parts, roof_words
 from profiler.search.estimates import CONFIDENCE
 
 _MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
@@ -768,7 +768,7 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
     if roof is not None and kind == "memory" and memory_pct > _FAR * roof[1]:
         parts.append("the busiest part of its memory is none of the roofs")
     if stall is not None:
-        parts.append(f"warps wait for {stall_words(stall)}")
+        parts.append(f"warps wait most {WAITS[stall]}")
     return Card("Why", _LIMITED[kind], "; ".join(filter(None, parts)))
 
 
@@ -818,12 +818,3 @@ def _bandwidth_card(cell_numbers: CellNumbers, variant: Variant, problem: Proble
     near = busy >= IDLE_PCT
     detail = f"{numbers.show(busy, '%')} of it at {problem.name}"
     return Card("Why", "near DRAM bandwidth" if near else "not DRAM bandwidth", detail)
-
-
-_STALLS = {"wait": "fixed-latency dependencies"}
-"""Reasons whose names in ncu say nothing by themselves."""
-
-
-def stall_words(reason: str) -> str:
-    """Stall reason in words, from ncu's name of it."""
-    return _STALLS.get(reason, reason.replace("_", " "))
