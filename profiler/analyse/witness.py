@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -70,8 +70,9 @@ _WHOLE_LAUNCHES = "`--timer` times whole launches"
 
 @dataclass(frozen=True)
 class _CellMedians:
-    """Medians of one cell; NaN where nothing was measured."""
+    """Medians of one cell with its status; NaN where nothing was measured."""
 
+    status: CellStatus
     durations_ns: Mapping[str, float]
     """Median duration by collector."""
     kernels: float
@@ -81,14 +82,10 @@ class _CellMedians:
     dram_read_bytes: float
     dram_write_bytes: float
     l2_bytes: float
-    tensor_operations: float = math.nan
+    tensor_operations: float
     """Counted exactly, by an explain session."""
-    counted_by: frozenset[str] = frozenset()
+    counted_by: frozenset[str]
     """Collectors that counted."""
-    copies: float | None = None
-    """Copies in a launch that are no kernels; None where that is not known."""
-    copied_bytes: float = 0.0
-    written_bytes: float = 0.0
 
 
 def implausible_cells(
@@ -103,27 +100,13 @@ def implausible_cells(
     `baselines`: the cell of the baseline at the same problem, by cell id. Quantities that were not
     counted, or that a workload does not state, are not checked.
     """
-    facts = {
-        cell: replace(
-            cell_medians,
-            tensor_operations=_tensor_operations(
-                profiles.get(cell), environment.compute_capability
-            ),
-            copies=statuses[cell].copies,
-            copied_bytes=statuses[cell].copied_bytes or 0.0,
-            written_bytes=statuses[cell].written_bytes or 0.0,
-        )
-        for cell, cell_medians in _medians_by_cell(samples).items()
-        if cell in statuses
-    }
+    medians_by_cell = _medians_by_cell(samples, statuses, profiles, environment.compute_capability)
     reasons: dict[str, str] = {}
-    for cell, cell_facts in facts.items():
-        baseline_facts = facts.get(baselines.get(cell, ""))
+    for cell, medians in medians_by_cell.items():
+        baseline = medians_by_cell.get(baselines.get(cell, ""))
         objections = itertools.chain(
-            _violated_bounds(statuses[cell], cell_facts, environment),
-            ()
-            if baseline_facts is None
-            else _untimed_copies(cell_facts, baseline_facts, environment),
+            _violated_bounds(medians, environment),
+            () if baseline is None else _untimed_copies(medians, baseline, environment),
         )
         reason = next(objections, None)
         if reason is not None:
@@ -131,9 +114,8 @@ def implausible_cells(
     return reasons
 
 
-def _violated_bounds(
-    status: CellStatus, medians: _CellMedians, environment: Environment
-) -> Iterator[str]:
+def _violated_bounds(medians: _CellMedians, environment: Environment) -> Iterator[str]:
+    status = medians.status
     if status.bytes is not None and environment.l2_bytes is not None:
         yield from _traffic_above_ceiling(status.bytes, medians, environment)
         yield from _traffic_below_least(status.bytes, medians, environment)
@@ -160,8 +142,9 @@ def _compulsory_bytes(
 def _in_cache(environment: Environment, medians: _CellMedians, collectors: Set[str]) -> float:
     """Bytes of the inputs that may lie in L2 when the first kernel that reads them begins."""
     each_kernel = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
-    no_copies = medians.copies == 0 and all(map(has_counters, collectors)) and _flushed(environment)
-    return 0.0 if each_kernel or no_copies else float(environment.l2_bytes or 0)
+    no_copies = medians.status.copies == 0 and all(map(has_counters, collectors))
+    is_empty = each_kernel or (no_copies and _flushed(environment))
+    return 0.0 if is_empty else float(environment.l2_bytes or 0)
 
 
 def _flushed(environment: Environment) -> bool:
@@ -251,14 +234,15 @@ def _untimed_copies(
     kernels_ns = cell.durations_ns[timer]
     if not kernels_ns < baseline.durations_ns.get(timer, math.nan):
         return
-    if cell.copies is None:
-        yield from _unwritten_result(cell.written_bytes, cell.l2_bytes)
+    if cell.status.copies is None:
+        yield from _unwritten_result(cell.status.written_bytes or 0.0, cell.l2_bytes)
         return
-    more = cell.copied_bytes - baseline.copied_bytes
+    copied_bytes = cell.status.copied_bytes or 0.0
+    more = copied_bytes - (baseline.status.copied_bytes or 0.0)
     least_ns = more / (environment.peak_dram_bytes_per_s or math.inf) * 1e9
     if least_ns > MARGIN * kernels_ns:
         yield (
-            f"each launch copies or fills {_megabytes(cell.copied_bytes)} by no kernel "
+            f"each launch copies or fills {_megabytes(copied_bytes)} by no kernel "
             f"({_COPIES}), {_megabytes(more)} more than the baseline's: at least "
             f"{least_ns / 1e3:.3g} µs, which the {kernels_ns / 1e3:.4g} µs of its kernels do not "
             f"hold; {_WHOLE_LAUNCHES}"
@@ -284,8 +268,13 @@ def _megabytes(value: float) -> str:
     return f"{value / 1e6:,.4g} MB"
 
 
-def _medians_by_cell(samples: pd.DataFrame) -> Mapping[str, _CellMedians]:
-    """Medians of each cell."""
+def _medians_by_cell(
+    samples: pd.DataFrame,
+    statuses: Mapping[str, CellStatus],
+    profiles: Mapping[str, Launches],
+    capability: str | None,
+) -> Mapping[str, _CellMedians]:
+    """Medians of each cell that has a status, by cell id."""
     counted = samples[samples["collector"].map(has_counters).astype(bool)]
     counters = counted.reindex(columns=["cell", *_COUNTERS]).groupby("cell").median()
     timed = samples[samples["kind"].isin(_TIMED)].reindex(columns=["cell", "collector", DURATION])
@@ -302,11 +291,14 @@ def _medians_by_cell(samples: pd.DataFrame) -> Mapping[str, _CellMedians]:
     collectors = counted.groupby("cell")["collector"].agg(frozenset).to_dict()
     return {
         cell: _CellMedians(
+            statuses[cell],
             durations_ns=durations.get(cell, {}),
+            tensor_operations=_tensor_operations(profiles.get(cell), capability),
             counted_by=collectors.get(cell, frozenset()),
             **values.get(cell, missing),
         )
         for cell in {**values, **durations}
+        if cell in statuses
     }
 
 
