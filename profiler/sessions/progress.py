@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -115,6 +115,93 @@ class FailureLines:
 
 
 @dataclass
+class _PhaseUnderWay:
+    """The phase of a cell that has begun and not ended, and when to say that it takes long."""
+
+    clock: Callable[[], float]
+    cell: str | None = None
+    """None: no phase is under way."""
+    name: str = ""
+    """The newest phase of any cell."""
+    _began: float = 0.0
+    _silent_s: float = _SILENT_S
+    """Seconds in a phase from which on a line says so."""
+
+    def begin(self, cell: str, name: str) -> None:
+        """A phase of a cell begins; one of the same name as before is no news."""
+        self._silent_s = self._silent_s if name == self.name else _SILENT_S
+        self.cell, self.name, self._began = cell, name, self.clock()
+
+    def end(self) -> None:
+        """No phase is under way any more."""
+        self.cell = None
+
+    def long_seconds(self) -> float | None:
+        """Seconds in the phase where a line is due on it: less and less often; else None."""
+        seconds = self.clock() - self._began
+        if self.cell is None or seconds < self._silent_s:
+            return None
+        self._silent_s *= 2
+        return seconds
+
+
+@dataclass
+class _StateLine:
+    """The live line of a session on a terminal; elsewhere a line every few seconds."""
+
+    reporter: ProgressReporter
+    title: str
+    clock: Callable[[], float]
+    _began: float = 0.0
+    _next_at: float = 0.0
+    """When the next line may be printed."""
+    _bar: Progress | None = None
+
+    def start(self, total: int) -> None:
+        """Show the live line of so many visits where there is a terminal."""
+        self._began = self.clock()
+        if self.reporter.progress.is_terminal and not self.reporter.quiet:
+            self._bar = _live_line(self.reporter.progress)
+            self._bar.add_task(self.title, total=total, state="")
+            self._bar.start()
+        self._wait()
+
+    def stop(self, counts: str) -> None:
+        """Remove the live line; without a terminal, print the final counts, if there are any."""
+        if self._bar is not None:
+            self._bar.stop()
+        elif counts:
+            seconds = duration_words(self.clock() - self._began)
+            self.reporter.say(f"{self.title}: {counts} in {seconds}")
+
+    def advance(self, done: int) -> None:
+        """Show on the live line how many visits are done."""
+        if self._bar is not None:
+            self._bar.update(self._bar.tasks[0].id, completed=done)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for the state of the session."""
+        return self.clock() >= self._next_at
+
+    def show(self, counts: str, state: Sequence[str]) -> None:
+        """Show the state of the session; a line of its own has its counts, too."""
+        self.say(", ".join(state if self._bar is not None else (counts, *state)))
+        self._wait()
+
+    def say(self, state: str) -> None:
+        """Show a state at once."""
+        if self._bar is not None:
+            self._bar.update(self._bar.tasks[0].id, state=state)
+        else:
+            self.reporter.say(f"{self.title}: {state}")
+
+    def _wait(self) -> None:
+        every_s = LINE_EVERY_S if self._bar is None else _STATE_EVERY_S
+        self._next_at = self.clock() + every_s
+
+
+@dataclass
 class VisitProgress:
     """Counts the visits of a session by its journal; prints progress and failures."""
 
@@ -130,48 +217,29 @@ class VisitProgress:
     visit_advice: str = ""
     """Advice on a visit that takes long, printed behind its name."""
     clock: Callable[[], float] = time.monotonic
-    _began: float = 0.0
-    _line_at: float = 0.0
-    """When the next line may be printed."""
     _total: int = 0
     _done: int = 0
-    _cells_done: int = 0
+    """Visits that were made, and those that failed cells do not make."""
     _visits: int = 0
-    """Visits that were made: a cell that failed makes none."""
+    """Visits that were made."""
     _first_at: float = 0.0
     """When the first of them ended: before it a process starts."""
-    _phase_cell: str | None = None
-    """Cell whose phase has begun and not ended."""
-    _phase: str = ""
-    """The newest phase of any cell."""
-    _phase_at: float = 0.0
-    """When that phase began."""
-    _silent_s: float = _SILENT_S
-    """Seconds in a phase from which on a line says so."""
-    _bar: Progress | None = None
 
     def __post_init__(self) -> None:
+        self._phase = _PhaseUnderWay(self.clock)
+        self._line = _StateLine(self.reporter, self.title, self.clock)
         self._failures = FailureLines(self.reporter)
         self._costs = CostReader({id_: cell.problem.id for id_, cell in self.cells.items()})
 
     def __enter__(self) -> VisitProgress:
         """Show the live line where there is a terminal."""
         self._total = sum(self.remaining.values())
-        self._began = self.clock()
-        self._line_at = self._began + LINE_EVERY_S
-        if self.reporter.progress.is_terminal and not self.reporter.quiet:
-            self._line_at = self._began + _STATE_EVERY_S
-            self._bar = _live_line(self.reporter.progress)
-            self._bar.add_task(self.title, total=self._total, state="")
-            self._bar.start()
+        self._line.start(self._total)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Remove the live line; without a terminal, print the final progress."""
-        if self._bar is not None:
-            self._bar.stop()
-        elif self._done:
-            self.reporter.say(f"{self._counts()} in {duration_words(self.clock() - self._began)}")
+        self._line.stop(self._counts() if self._done else "")
         self._failures.end(self.title)
 
     def record(self, record: Record) -> None:
@@ -179,13 +247,12 @@ class VisitProgress:
         self._costs.observe(record)
         cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
         if event == protocol.SESSION_STARTED:  # what the process before did not end is over
-            self._phase_cell = None
+            self._phase.end()
         if not isinstance(cell, str) or cell not in self.remaining:
             return
-        self._phase_cell, self._phase_at = None, self.clock()
+        self._phase.end()
         if event == protocol.STARTED:
-            self._silent_s = self._silent_s if phase == self._phase else _SILENT_S
-            self._phase_cell, self._phase = cell, str(phase)
+            self._phase.begin(cell, str(phase))
         if event == protocol.FINISHED and phase == protocol.MEASURE:
             durations = record.get("durations_ns")
             if isinstance(durations, list) and durations:
@@ -199,29 +266,24 @@ class VisitProgress:
 
     def look(self) -> None:
         """Print which phase of which cell goes on, where it takes long; less and less often."""
-        cell, seconds = self._phase_cell, self.clock() - self._phase_at
-        if cell is None or seconds < self._silent_s:
+        cell, seconds = self._phase.cell, self._phase.long_seconds()
+        if cell is None or seconds is None:
             return
-        self._silent_s *= 2
-        is_of_problem = self._phase in protocol.PROBLEM_PHASES
+        phase = self._phase.name
+        is_of_problem = phase in protocol.PROBLEM_PHASES
         name = self.cells[cell].problem.name if is_of_problem else self._name(cell)
-        phase = _PHASE_WORDS.get(self._phase, self._phase)
-        advice = self.visit_advice if self._phase == protocol.MEASURE else ""
-        if self._phase in _MAY_COMPILE:
+        advice = self.visit_advice if phase == protocol.MEASURE else ""
+        if phase in _MAY_COMPILE:
             advice = "; may compile or tune"
-        state = f"{name}, {phase}: {duration_words(seconds)} so far{advice}"
-        if self._bar is not None:
-            self._bar.update(self._bar.tasks[0].id, state=state)
-        else:
-            self.reporter.say(f"{self.title}: {state}")
+        title = _PHASE_WORDS.get(phase, phase)
+        self._line.say(f"{name}, {title}: {duration_words(seconds)} so far{advice}")
 
     def failed(self, cell: str, cause: str, *, with_problem: bool = False) -> None:
         """Print that a cell, or each cell of its problem, failed; drop its remaining visits."""
         if cell not in self.remaining:
             return
-        self._phase_cell = None
+        self._phase.end()
         self._done += self.remaining[cell]
-        self._cells_done += self.remaining[cell] > 0  # its last visit may be over: on new inputs
         self.remaining[cell] = 0
         self.durations_ns.pop(cell, None)
         name = f"all at {self.cells[cell].problem.name}" if with_problem else self._name(cell)
@@ -237,7 +299,6 @@ class VisitProgress:
             self._first_at = self.clock()
         self._done += 1
         self.remaining[cell] -= 1
-        self._cells_done += self.remaining[cell] == 0
         self._show(cell)
 
     def _show(self, cell: str, *, counts_again: bool = False) -> None:
@@ -245,22 +306,15 @@ class VisitProgress:
 
         `counts_again`: it was made again, for counters that took no part in its first pass.
         """
-        if self._bar is not None:
-            self._bar.update(self._bar.tasks[0].id, completed=self._done)
-        if self.clock() < self._line_at or (self._done == self._total and not counts_again):
-            return
-        state = ["in a further pass of counters"] if counts_again else []
-        state += self._state(cell)
-        if self._bar is not None:
-            self._line_at = self.clock() + _STATE_EVERY_S
-            self._bar.update(self._bar.tasks[0].id, state=", ".join(state))
-        else:
-            self._line_at = self.clock() + LINE_EVERY_S
-            self.reporter.say(", ".join((self._counts(), *state)))
+        self._line.advance(self._done)
+        if self._line.is_due and (self._done < self._total or counts_again):
+            state = ["in a further pass of counters"] if counts_again else []
+            self._line.show(self._counts(), [*state, *self._state(cell)])
 
     def _counts(self) -> str:
-        cells = f"{self._cells_done}/{len(self.remaining)} cells"
-        return f"{self.title}: {self._done}/{self._total} visits, {cells}"
+        cells_done = sum(count == 0 for count in self.remaining.values())
+        cells = f"{cells_done}/{len(self.remaining)} cells"
+        return f"{self._done}/{self._total} visits, {cells}"
 
     def _state(self, cell: str) -> Iterator[str]:
         """Known ones of: rate, remaining time, and the fastest variant at the cell's problem."""
