@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LeavingError, _RefusedError) as leaving:
         _print_to_stderr(str(leaving))
         return leaving.code
-    os.environ.update(job.environment)
+    os.environ.update(job.process.environment)
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
-    turn = Turn(Path(job.orders) if job.orders else None, stamps)
-    opened_files = OpenedFiles(job.watched, job.unwatched)
+    turn = Turn(Path(job.process.orders) if job.process.orders else None, stamps)
+    opened_files = OpenedFiles(job.process.watched, job.process.unwatched)
     opened_files.install()
     return _run(job, opened_files, turn)
 
@@ -203,7 +203,7 @@ def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:
     )
     from profiler.runner.standing_session import StandingSession  # noqa: PLC0415
 
-    kind = StandingSession if job.searches else session.Session
+    kind = StandingSession if job.process.searches else session.Session
     try:
         return session.open_session(job, journal, turn, kind)
     except (workload.WorkloadError, ValueError) as error:

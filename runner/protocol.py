@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 NVTX_DOMAIN = "profiler"
 """Domain of the runner's ranges in everything that is read. They are pushed into the default one,
 see `profiler.kernels.marks`; recordings of before 25 November 2026 have them in this."""
 CAPTURE_VISITS = "visits"
 CAPTURE_PROGRAM = "program"
 """Content of a timeline: visits alone, or the whole program. Any other value of
-`Job.capture` is the name of an NVTX range, with `@` and its domain where it has one."""
+`MeasureSettings.capture` is the name of an NVTX range, with `@` and its domain where it has one."""
 RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
 """Set by the runner to its own process id: its child processes inherit it, and are known by it."""
 EXIT_BAD_JOB = 2
@@ -95,6 +95,53 @@ class JobVisit:
 
 
 @dataclass(frozen=True)
+class MeasureSettings:
+    """How a session measures; which of these count depends on its collector."""
+
+    warmups: int = 3
+    repeats: int = 1
+    """Timed launches per visit, each its own sample; `ncu` always launches once a visit."""
+    flush: bool = False
+    """Whether the runner empties the GPU's caches before each visit of `ncu`, which then leaves
+    them alone. Where the runner itself times, it does so before each launch in any case."""
+    places: int = 1
+    """Places in memory that the inputs of a problem have, one after another, each for a part of the
+    blocks, where setting it up is cheap."""
+    practical_roofs: tuple[str, ...] = ()
+    """Names of PRACTICAL_ROOFS that the session measures before its first problem."""
+    counters: tuple[str, ...] = ()
+    """Raw names of the metrics that `cupti` counts of each kernel of a launch."""
+    counters_library: str = ""
+    """Built library of `runner/cupti/range_profiler.cpp`; empty of other collectors."""
+    launches: int = 1
+    """Launches per visit of `nsys` and `torch`; the visit ends with the last of them, no launch is
+    waited for before the next."""
+    longest_s: float = 0.0
+    """Most seconds of a visit of `sustained`."""
+    capture: str = CAPTURE_VISITS
+    """What `nsys` records. CAPTURE_VISITS: the runner calls cudaProfilerStart before its first
+    visit and cudaProfilerStop after its last; any other value needs nothing of the runner."""
+
+
+@dataclass(frozen=True)
+class ProcessSettings:
+    """What the process of a job does beside its session."""
+
+    orders: str = ""
+    """File of orders (`runner/orders.py`) by which the session comes to its first visit, and by
+    which others follow it in its process; `cells` and `visits` are those of the job that is ordered
+    then. Empty: it takes every step at once, and none follows."""
+    searches: bool = False
+    """Whether the session measures the orders of a search; then it has no visits of its own."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a process sets which was started before its job was known."""
+    watched: Mapping[str, str] = field(default_factory=dict)
+    """Label → folder: files in them that the workload opens to read stand in the journal."""
+    unwatched: tuple[str, ...] = ()
+    """Folders inside the watched folders that hold results."""
+
+
+@dataclass(frozen=True)
 class Job:
     """Work of one runner process, in the order of `visits`."""
 
@@ -114,45 +161,11 @@ class Job:
     visits: tuple[JobVisit, ...]
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """By dtype name (`float16`), with `default` for the rest; empty: the workload's own."""
-    warmups: int = 3
-    repeats: int = 1
-    """Timed launches per visit, each its own sample; `ncu` always launches once a visit."""
-    flush: bool = False
-    """Whether the runner empties the GPU's caches before each visit of `ncu`, which then leaves
-    them alone. Where the runner itself times, it does so before each launch in any case."""
-    counters: tuple[str, ...] = ()
-    """Raw names of the metrics that `cupti` counts of each kernel of a launch."""
-    counters_library: str = ""
-    """Built library of `runner/cupti/range_profiler.cpp`; empty of other collectors."""
-    launches: int = 1
-    """Launches per visit of `nsys` and `torch`; the visit ends with the last of them, no launch is
-    waited for before the next."""
-    longest_s: float = 0.0
-    """Most seconds of a visit of `sustained`."""
-    capture: str = CAPTURE_VISITS
-    """What `nsys` records. CAPTURE_VISITS: the runner calls cudaProfilerStart before its first
-    visit and cudaProfilerStop after its last; any other value needs nothing of the runner."""
-    watched: Mapping[str, str] = field(default_factory=dict)
-    """Label → folder: files in them that the workload opens to read stand in the journal."""
-    unwatched: tuple[str, ...] = ()
-    """Folders inside the watched folders that hold results."""
-    places: int = 1
-    """Places in memory that the inputs of a problem have, one after another, each for a part of the
-    blocks, where setting it up is cheap."""
-    practical_roofs: tuple[str, ...] = ()
-    """Names of PRACTICAL_ROOFS that the session measures before its first problem."""
     description: Mapping[str, Any] | None = None
     """What the function `described` of the workload makes a workload of, or EXPERIMENT alone; None
     where the module is the workload."""
-    orders: str = ""
-    """File of orders (`runner/orders.py`) by which the session comes to its first visit, and by
-    which others follow it in its process; `cells` and `visits` are those of the job that is ordered
-    then. Empty: it takes every step at once, and none follows."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that a process sets which was started before its job was known."""
-    searches: bool = False
-    """Whether the session measures the orders of a search; then it has no visits of its own."""
-    version: int = PROTOCOL_VERSION
+    settings: MeasureSettings = field(default_factory=MeasureSettings)
+    process: ProcessSettings = field(default_factory=ProcessSettings)
 
 
 # Journal events, in the order in which a cell meets them. Every record has `event` and `time`
@@ -170,8 +183,8 @@ STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`, `sustained`
 # (SUSTAINED_FACTS by name, null where not known)
-COUNTED = "counted"  # cell, block, arm, kernels (list: `kernel`, its name, and each of Job.counters
-# by its own; null where it has none): what `cupti` gave of a visit, some visits after it was made
+COUNTED = "counted"  # cell, block, arm, kernels (list: `kernel`, its name, and each of the job's
+# counters by its own; null where it has none): what `cupti` gave of a visit, some visits later
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause; of_host (true)
 # where the host was at fault: the cell is tried again when the run goes on
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
@@ -182,8 +195,8 @@ ROOF_STARTED = "roof_started"  # roof: one of PRACTICAL_ROOFS; of no cell, and n
 # the number of its `launch`, where the runner counts.
 ROOF_FINISHED = "roof_finished"
 ROOF_FAILED = "roof_failed"  # roof, cause: why there is none
-OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
-# empty where the session itself wrote the file later
+OPENED = "opened"  # file (label, colon, path in the folder that the job watches by this label),
+# digest: its content; empty where the session itself wrote the file later
 
 EVENTS = (
     *(PRELOADING, SESSION_STARTED, SESSION_FAILED, STARTED, FINISHED, COUNTED, FAILED),
@@ -376,25 +389,32 @@ def domain_of_range(domain: str, name: str) -> str:
 
 def write_job(job: Job, path: Path) -> None:
     """Write a job as JSON."""
-    path.write_text(json.dumps(asdict(job), indent=1), encoding="utf-8")
+    document = {"version": PROTOCOL_VERSION, **asdict(job)}
+    path.write_text(json.dumps(document, indent=1), encoding="utf-8")
 
 
 def read_job(path: Path) -> Job:
     """Read a job; raises OSError where there is none, ValueError where it is not one of ours."""
     data = json.loads(path.read_text(encoding="utf-8"))
-    version = data.get("version") if isinstance(data, dict) else None
+    version = data.pop("version", None) if isinstance(data, dict) else None
     if version != PROTOCOL_VERSION:
         raise ValueError(f"{path}: job version {version}, this runner speaks {PROTOCOL_VERSION}")
     try:
+        settings, process = data["settings"], data["process"]
         job = Job(
             **{
                 **data,
                 "cells": tuple(map(cell_of, data["cells"])),
                 "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
-                "unwatched": tuple(data.get("unwatched", ())),
-                "practical_roofs": tuple(data.get("practical_roofs", ())),
-                "counters": tuple(data.get("counters", ())),
                 "tolerances": _tolerances(data["tolerances"]),
+                "settings": MeasureSettings(
+                    **{
+                        **settings,
+                        "practical_roofs": tuple(settings["practical_roofs"]),
+                        "counters": tuple(settings["counters"]),
+                    }
+                ),
+                "process": ProcessSettings(**{**process, "unwatched": tuple(process["unwatched"])}),
             }
         )
     except (AttributeError, KeyError, TypeError) as error:

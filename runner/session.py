@@ -105,7 +105,7 @@ class Session:
             cuda=torch.version.cuda,
             device=self._device.name,
             nvtx=ranges.tool_listens(),
-            flush=self.job.flush,
+            flush=self.job.settings.flush,
             attributes=self._device.attributes(),
             **self._start,
         )
@@ -117,11 +117,14 @@ class Session:
 
     def _measure_practical_roofs(self) -> None:
         """Measure practical roofs first, while all memory is free; a failure costs no cell."""
-        for roof in self.job.practical_roofs:
+        for roof in self.job.settings.practical_roofs:
             self._journal.write(protocol.ROOF_STARTED, roof=roof)
             try:
                 record = launch_for_roof(
-                    roof, self._device, flush=self.job.flush, range_profiler=self._visits.counters
+                    roof,
+                    self._device,
+                    flush=self.job.settings.flush,
+                    range_profiler=self._visits.counters,
                 )
             except Exception as error:  # no cell is to blame
                 failure, is_lost = self._phases.diagnose(error)
@@ -214,7 +217,9 @@ class Session:
         watch.after_warm_ups()
         self._journal_imports()
         self._take_in_turn(cells, inputs, launches)
-        first_part, *later_parts = parts_of(visits, self.job.places if self._is_cheap() else 1)
+        first_part, *later_parts = parts_of(
+            visits, self.job.settings.places if self._is_cheap() else 1
+        )
         self._make_visits(first_part, launches)
         for number, part in enumerate(later_parts, start=1):
             if self._is_cheap():
@@ -368,7 +373,7 @@ class Session:
             suppress(PhaseFailedError),
             self._phases.journalled(protocol.WARMUP, [cell]) as findings,
         ):
-            findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
+            findings.update(self._visits.warm_up(cell.id, launch, self.job.settings.warmups))
             spared_s = self._visits.spared_s - spared_s
             if spared_s:
                 findings[protocol.SPARED_S] = spared_s

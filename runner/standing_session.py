@@ -37,7 +37,7 @@ class StandingSession(Session):
     def _run_problems(self) -> None:
         self._problems, self._launches, self._timers = {}, {}, {}
         try:
-            for kind, argument in follow_orders(Path(self.job.orders)):
+            for kind, argument in follow_orders(Path(self.job.process.orders)):
                 if kind == SEARCH:
                     order = search_order(argument)
                     self._forget(order.forget)
@@ -62,7 +62,7 @@ class StandingSession(Session):
         ids = dict.fromkeys(visit.cell for visit in visits)
         new_cells = [self._cells[id_] for id_ in ids if id_ not in self._launches]
         self._prepare_cells(problem, [cell for cell in new_cells if not self._is_lost(cell)])
-        timer = self._timer(repeats or self.job.repeats)
+        timer = self._timer(repeats or self.job.settings.repeats)
         for visit in visits:
             launch = self._launches.get(visit.cell)
             if launch is not None and not self._time_visit(visit, launch, timer):

@@ -85,7 +85,7 @@ def test_either_ncu_or_the_runner_empties_the_caches(good):
     for attempt in (run / "raw").iterdir():
         command = (attempt / "command.txt").read_text()
         if "--cache-control" in command:
-            flush = json.loads((attempt / "job.json").read_text())["flush"]
+            flush = json.loads((attempt / "job.json").read_text())["settings"]["flush"]
             assert f"--cache-control {'none' if flush else 'all'}" in command
             by_runner[attempt.name] = flush
     assert by_runner["ncu-timing.001"]

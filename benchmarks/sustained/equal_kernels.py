@@ -26,7 +26,7 @@ from kernels import KERNELS, LONGEST_S
 from profiler.analyse.judge import TIME_COLUMNS, Judge
 from profiler.model import Verdict
 from profiler.runner.device import open_device
-from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.protocol import Job, JobVisit, MeasureSettings
 from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.sustained import SustainedVisits
 
@@ -38,7 +38,9 @@ Visits = list[list[float]]
 def measured(name: str, arms: int, blocks: int) -> Visits:
     """Visits of a kernel on this GPU."""
     (kernel,) = (kernel for kernel in KERNELS if kernel.name == name)
-    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=LONGEST_S)
+    job = Job(
+        "s", "", "sustained", "cuda", 1, "", (), (), settings=MeasureSettings(longest_s=LONGEST_S)
+    )
     collector, launches = SustainedVisits(job, open_device("cuda")), kernel.launches()
     in_turn = [LaunchInTurn(launches) for _ in range(arms)]
     collector.make(JobVisit("warm-up", 0), in_turn[0])

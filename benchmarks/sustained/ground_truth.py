@@ -22,7 +22,7 @@ import torch
 
 from kernels import KERNELS, LONGEST_S, Kernel, Launch
 from profiler.runner.device import open_device
-from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.protocol import Job, JobVisit, MeasureSettings
 from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.sustained import SustainedVisits
 
@@ -94,7 +94,9 @@ def looped(kernel: Kernel, launches: list[Launch], seconds: float) -> dict[str, 
 
 def visited(launches: list[Launch], visits: int) -> dict[str, float | None]:
     """Medians of what visits of the collector give; the duration in µs."""
-    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=LONGEST_S)
+    job = Job(
+        "s", "", "sustained", "cuda", 1, "", (), (), settings=MeasureSettings(longest_s=LONGEST_S)
+    )
     collector = SustainedVisits(job, open_device("cuda"))
     in_turn = LaunchInTurn(launches)
     records = [collector.make(JobVisit("c", block), in_turn) for block in range(visits)]

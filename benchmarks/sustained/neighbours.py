@@ -20,7 +20,7 @@ import torch
 from kernels import KERNELS, LONGEST_S
 from profiler.analyse.judge import TIME_COLUMNS, Judge
 from profiler.runner.device import open_device
-from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.protocol import Job, JobVisit, MeasureSettings
 from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.sustained import SustainedVisits
 
@@ -54,7 +54,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     kernels = {kernel.name: kernel for kernel in KERNELS}
-    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=LONGEST_S)
+    job = Job(
+        "s", "", "sustained", "cuda", 1, "", (), (), settings=MeasureSettings(longest_s=LONGEST_S)
+    )
     visits = SustainedVisits(job, open_device("cuda"))
     neighbours = {
         "hot": LaunchInTurn(kernels[HOT].launches()),

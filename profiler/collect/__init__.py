@@ -119,7 +119,7 @@ class Tools:
     replay_mode: str = "kernel"
     child_processes: bool = True
     nsys_capture: str = protocol.CAPTURE_PROGRAM
-    """Part of the program that nsys records, as `Job.capture` has it."""
+    """Part of the program that nsys records, as `MeasureSettings.capture` has it."""
     python: str | None = None
     """Interpreter of the runner; None: that of the orchestrator."""
 

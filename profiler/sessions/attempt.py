@@ -51,6 +51,8 @@ class SessionTemplate:
     announced_cells: Set[str] = frozenset()
     """One cell of each problem that any process visits: its declared work is journaled first,
     for the forecast of the remaining time."""
+    practical_roofs: tuple[str, ...] = ()
+    """Roofs that the next attempt measures first."""
 
     def command(self, folder: Path) -> Command:
         """Command of an attempt whose files go to `folder`."""
@@ -112,8 +114,9 @@ def hand_visits(
     session: SessionTemplate, visits: Sequence[Visit], waiting: Waiting, *, stays: bool = False
 ) -> None:
     """Have a waiting process make visits; `stays`: more visits may follow."""
-    job = replace(_job(session, visits, waiting.folder), orders=str(waiting.orders.path))
-    write_job(job, waiting.folder / JOB)
+    job = _job(session, visits, waiting.folder)
+    process = replace(job.process, orders=str(waiting.orders.path))
+    write_job(replace(job, process=process), waiting.folder / JOB)
     for step in STEPS[:-1]:
         waiting.orders.let_through(step)
     waiting.orders.give(VISIT, str((waiting.folder / JOB).absolute()))
@@ -145,8 +148,9 @@ def start_waiting(
     """
     folder = orders.path.parent
     command = session.command(folder)
-    job = replace(_job(session, (), folder), orders=str(orders.path), environment=command.env)
-    write_job(job, folder / JOB)
+    job = _job(session, (), folder)
+    process_settings = replace(job.process, orders=str(orders.path), environment=command.env)
+    write_job(replace(job, process=process_settings), folder / JOB)
     if preloaded is not None:
         process = preloaded.hand(folder / JOB)
         return Waiting(job.session, folder, process, orders, began=preloaded.began)
@@ -241,4 +245,5 @@ def _job(session: SessionTemplate, visits: Sequence[Visit], folder: Path) -> pro
             or (cell.id in session.announced_cells and cell.problem not in problems)
         ),
         visits=tuple(protocol.JobVisit(visit.cell, visit.block, visit.arm) for visit in visits),
+        settings=replace(session.job.settings, practical_roofs=session.practical_roofs),
     )

@@ -117,14 +117,17 @@ class Templates:
                 job_cell(cell, libraries, check=cell.id not in checked, recheck=recheck)
                 for cell in self.execution.plan.cells
             ),
-            repeats=experiment.collect.repeats if "repeats" in kind.settings else 1,
-            places=PLACES if session.kind is SessionKind.TIMING and not lasts else 1,
-            longest_s=experiment.collect.sustained_s if lasts else 0.0,
-            launches=experiment.collect.timeline.launches if recorded else 1,
-            capture=nsys_capture(self.execution),
-            counters=self.metrics(session) if session.collector == cupti.KIND.name else (),
-            counters_library=self.range_profiler,
-            flush=flushed_by_runner(experiment, session, self._capability),
+            settings=protocol.MeasureSettings(
+                warmups=experiment.collect.warmups,
+                repeats=experiment.collect.repeats if "repeats" in kind.settings else 1,
+                flush=flushed_by_runner(experiment, session, self._capability),
+                places=PLACES if session.kind is SessionKind.TIMING and not lasts else 1,
+                counters=self.metrics(session) if session.collector == cupti.KIND.name else (),
+                counters_library=self.range_profiler,
+                launches=experiment.collect.timeline.launches if recorded else 1,
+                longest_s=experiment.collect.sustained_s if lasts else 0.0,
+                capture=nsys_capture(self.execution),
+            ),
         )
 
     def collector(self, session: SessionPlan) -> Collector:
@@ -180,10 +183,11 @@ def runner_job(execution: Execution, run: Path, *, session: str, collector: str)
             dtype: protocol.Tolerance(bound.absolute, bound.relative)
             for dtype, bound in experiment.tolerance.items()
         },
-        warmups=experiment.collect.warmups,
-        watched={label: str(folder) for label, folder in folders.items()},
-        # Where runs of this experiment and built libraries are written.
-        unwatched=(str(results), str(build_root(results.parent))),
+        process=protocol.ProcessSettings(
+            watched={label: str(folder) for label, folder in folders.items()},
+            # Where runs of this experiment and built libraries are written.
+            unwatched=(str(results), str(build_root(results.parent))),
+        ),
     )
 
 

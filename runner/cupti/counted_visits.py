@@ -52,15 +52,20 @@ class CountedVisits(Visits):
 
     def __init__(self, job: Job, device: Device) -> None:
         """Raises DeviceMissingError where CUPTI cannot count the counters of the job."""
-        library = load_library(Path(job.counters_library))
+        library = load_library(Path(job.settings.counters_library))
         self._device = device
         gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
-        if job.flush:
+        if job.settings.flush:
             device.empty_caches()  # takes its memory before a workload does
         self._profiler = self.counters = RangeProfiler(
-            library, job.counters, device, gpu, flush=job.flush, most_kernels=KERNELS
+            library,
+            job.settings.counters,
+            device,
+            gpu,
+            flush=job.settings.flush,
+            most_kernels=KERNELS,
         )
-        self._is_last = not job.orders
+        self._is_last = not job.process.orders
         """Whether no later session of this process counts."""
         self._built = {cell.id for cell in job.cells if cell.library is not None}
         """Cells whose launches compile nothing: each is like the first."""

@@ -84,9 +84,9 @@ class RecordedVisits(SingleVisits):
     """
 
     def __init__(self, job: Job, device: Device) -> None:
-        self._launches = job.launches
+        self._launches = job.settings.launches
         self._device = device
-        self._switches = job.capture == protocol.CAPTURE_VISITS and on_cuda(device)
+        self._switches = job.settings.capture == protocol.CAPTURE_VISITS and on_cuda(device)
         self._records = False
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
@@ -124,9 +124,9 @@ def make_visits(job: Job, device: Device) -> Visits:
     """Visits under the collector of a job; ValueError for an unknown collector."""
     if job.collector in _VISITS:
         return _VISITS[job.collector](job, device)
-    stopwatch = make_stopwatch(job.collector, device, job.repeats)
+    stopwatch = make_stopwatch(job.collector, device, job.settings.repeats)
     watched = device if job.collector == "ncu" else None  # which adds up kernels
-    if not job.flush:
+    if not job.settings.flush:
         return TimedVisits(stopwatch, device=watched)
     device.empty_caches()  # takes its memory before a workload does
     return TimedVisits(stopwatch, before=device.empty_caches, device=watched)

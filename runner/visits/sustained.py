@@ -169,13 +169,13 @@ _L2_SIZE = "device__attribute_l2_cache_size"
 
 
 class SustainedVisits(SingleVisits):
-    """Visits whose launches follow each other for `Job.longest_s` at most."""
+    """Visits whose launches follow each other for `MeasureSettings.longest_s` at most."""
 
     def __init__(self, job: Job, device: Device) -> None:
         self._device = device
         self._meter = open_meter(device.torch_device)
         self._settling = Settling(
-            job.longest_s, None if self._meter is None else self._meter.limit_w
+            job.settings.longest_s, None if self._meter is None else self._meter.limit_w
         )
 
     def input_sets(self, inputs: Any) -> int:

@@ -54,7 +54,7 @@ class TracedVisits(SingleVisits):
     """
 
     def __init__(self, job: Job, device: Device) -> None:
-        self._launches = job.launches
+        self._launches = job.settings.launches
         self._device = device
         self._folder = Path(job.journal).parent
         # A journal that is continued has traces beside it already.

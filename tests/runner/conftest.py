@@ -4,7 +4,7 @@ import gc
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from fork_server import remember_no_stacks
 from profiler.parse.runner_journal import read_journal
 from profiler.runner.journal import Journal
 from profiler.runner.orders import Turn
-from profiler.runner.protocol import Job, JobCell, JobVisit, write_job
+from profiler.runner.protocol import Job, JobCell, JobVisit, MeasureSettings, write_job
 from profiler.runner.session import open_session
 
 remember_no_stacks()
@@ -51,10 +51,9 @@ class Workbench:
             journal=str(self.folder / "journal.jsonl"),
             cells=cells,
             visits=visits,
-            warmups=1,
-            repeats=3,
+            settings=MeasureSettings(warmups=1, repeats=3),
         )
-        return replace(job, **changes)
+        return changed_job(job, **changes)
 
     def run(self, job):
         """Run a job in this process; returns its journal.
@@ -89,6 +88,16 @@ class Workbench:
     @staticmethod
     def journal(job):
         return list(read_journal(Path(job.journal)))
+
+
+def changed_job(job, **changes):
+    """A job with other values of its own, of its settings or of its process."""
+    for name in ("settings", "process"):
+        part = getattr(job, name)
+        own = {field.name for field in fields(part)}
+        of_part = {key: changes.pop(key) for key in changes.keys() & own}
+        job = replace(job, **{name: replace(part, **of_part)})
+    return replace(job, **changes)
 
 
 def run_runner(*arguments):

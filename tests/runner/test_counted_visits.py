@@ -1,5 +1,6 @@
 """Visits that are counted together: which kernels are whose, and what becomes of one that fails."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +16,10 @@ from profiler.runner.cupti.counted_visits import (
     CountedVisits,
 )
 from profiler.runner.device import CpuDevice
-from profiler.runner.protocol import Job, JobCell, JobVisit
+from profiler.runner.protocol import Job, JobCell, JobVisit, MeasureSettings
 from profiler.runner.timing import restore
+
+COUNTING = MeasureSettings(counters=METRICS, flush=True)
 
 
 class Session:
@@ -54,7 +57,7 @@ def made(monkeypatch):
 
     def make(library, launches, blocks=2):
         stand_in(monkeypatch, library)
-        job = Job("s", "w", "cupti", "cpu", 0, "", (), (), counters=METRICS, flush=True)
+        job = Job("s", "w", "cupti", "cpu", 0, "", (), (), settings=COUNTING)
         visits = [JobVisit(cell, block) for block in range(blocks) for cell in launches]
         session = Session({cell: launch(library) for cell, launch in launches.items()})
         counted = CountedVisits(job, CpuDevice())
@@ -136,7 +139,8 @@ def visits_of(monkeypatch):
         of_job = [
             JobCell(cell, cell, {}, "p", {}, library="k.so" if built else None) for cell in cells
         ]
-        job = Job("s", "w", "cupti", "cpu", 0, "", of_job, (), counters=METRICS, flush=False)
+        settings = replace(COUNTING, flush=False)
+        job = Job("s", "w", "cupti", "cpu", 0, "", of_job, (), settings=settings)
         return CountedVisits(job, CpuDevice())
 
     return make

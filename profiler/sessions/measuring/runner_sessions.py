@@ -160,7 +160,7 @@ class RunnerSessions:
         roofs = tuple(roof for roof in needed_roofs if roof not in work.roofs)
         template = replace(
             template,
-            job=replace(template.job, practical_roofs=roofs),
+            practical_roofs=roofs,
             announced_cells=one_of_each_problem(remaining, problem_of)
             if is_another
             else frozenset(),
@@ -253,7 +253,7 @@ class _RunnerSession:
         book, session = self.book, self.work.session
         template = replace(
             self._template,
-            job=replace(self._template.job, practical_roofs=book.roofs(session, book.attempts())),
+            practical_roofs=book.roofs(session, book.attempts()),
             announced_cells=frozenset() if self._handed_visits else self._problems(),
             compiler_caches=self._compiled(visits),
             variables={**self._template.variables, **self._env(visits)},

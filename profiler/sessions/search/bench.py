@@ -21,7 +21,7 @@ from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.orders import ORDERS_FILE, SEARCH, SearchOrder
-from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.protocol import JobCell, JobVisit, MeasureSettings
 from profiler.sessions.attempt import SessionTemplate, hand_visits, leave, start_waiting
 from profiler.sessions.execution import Execution
 from profiler.sessions.process import EndCause, SessionResult, run_session, stopped_on_leaving
@@ -333,7 +333,11 @@ def standing_bench(
     job = runner_job(execution, run.path, session=STAGE, collector=TIMER)
     folder = (run.path.resolve() / SEARCH_JOURNAL_FILE).parent
     session = SessionTemplate(
-        job=replace(job, repeats=collect.repeats, searches=True),
+        job=replace(
+            job,
+            settings=MeasureSettings(warmups=collect.warmups, repeats=collect.repeats),
+            process=replace(job.process, searches=True),
+        ),
         collector=collector,
         metrics=(),
         limits=Limits(step_s=collect.time_limit_s),
@@ -345,7 +349,7 @@ def standing_bench(
         start=lambda: StandingRunner(session, _new_runner_folder(folder)),
         collector=collector,
         baseline=baseline,
-        repeats=session.job.repeats,
+        repeats=collect.repeats,
         on_runner_end=on_runner_end,
     )
 

@@ -97,7 +97,7 @@ def test_the_first_session_of_a_timer_runs_in_it(tmp_path, monkeypatch, inquiry)
             with ExitStack() as held:
                 assert take_lock(lock, held) is None, "from its turn on"
             document = json.loads((waiting.folder / "job.json").read_text())
-            assert document["orders"] == str(waiting.orders.path)
+            assert document["process"]["orders"] == str(waiting.orders.path)
             assert document["session"] == "timer"
             assert waiting.lives
             waiting.end()
