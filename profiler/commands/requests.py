@@ -130,18 +130,6 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress, only results.
 Verbose = Annotated[
     bool, Option("--verbose", "-v", help="Print every table and notice, and each process started.")
 ]
-NoDashboard = Annotated[
-    bool, Option("--no-dashboard", help="Without Dask's HTTP server and its dashboard.")
-]
-TlsCa = Annotated[
-    Path | None, Option("--tls-ca", metavar="PEM", help="TLS: certificate of the authority (CA).")
-]
-TlsCert = Annotated[
-    Path | None, Option("--tls-cert", metavar="PEM", help="TLS: certificate of this side.")
-]
-TlsKey = Annotated[
-    Path | None, Option("--tls-key", metavar="PEM", help="TLS: private key of this side.")
-]
 
 DEFAULT_OUT = Path("reports")
 
@@ -184,6 +172,30 @@ class ExperimentFlags:
         return (*(self.settings or ()), *flags)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DaskFlags:
+    """Flags of both sides of a run on workers: how they speak to Dask."""
+
+    no_dashboard: Annotated[
+        bool, Option("--no-dashboard", help="Without Dask's HTTP server and its dashboard.")
+    ] = False
+    tls_ca: Annotated[
+        Path | None,
+        Option("--tls-ca", metavar="PEM", help="TLS: certificate of the authority (CA)."),
+    ] = None
+    tls_cert: Annotated[
+        Path | None, Option("--tls-cert", metavar="PEM", help="TLS: certificate of this side.")
+    ] = None
+    tls_key: Annotated[
+        Path | None, Option("--tls-key", metavar="PEM", help="TLS: private key of this side.")
+    ] = None
+
+    @property
+    def tls(self) -> tuple[Path | None, Path | None, Path | None]:
+        """Files of TLS: authority, certificate and key; None where a flag is not given."""
+        return self.tls_ca, self.tls_cert, self.tls_key
+
+
 @dataclass(frozen=True, eq=False)
 class NewRequest:
     """Write a folder with a working, commented experiment to edit."""
@@ -202,7 +214,7 @@ def _now() -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class RunRequest(ExperimentFlags):
+class RunRequest(ExperimentFlags, DaskFlags):
     """Build, check and measure every kernel variant, and write the page."""
 
     spec: Spec
@@ -254,10 +266,6 @@ class RunRequest(ExperimentFlags):
             "--mixed", help="With --workers: a run for each model and driver, not only the first."
         ),
     ] = False
-    no_dashboard: NoDashboard = False
-    tls_ca: TlsCa = None
-    tls_cert: TlsCert = None
-    tls_key: TlsKey = None
     quiet: Quiet = False
     verbose: Verbose = False
     inquiry: Inquiry | None = None
@@ -277,7 +285,7 @@ class RunRequest(ExperimentFlags):
 
 
 @dataclass(frozen=True, eq=False)
-class WorkerRequest:
+class WorkerRequest(DaskFlags):
     """Measure tasks of `run --workers` on the GPU here, by a Dask scheduler (docs/cluster.md)."""
 
     address: Annotated[
@@ -298,10 +306,6 @@ class WorkerRequest:
             help="Listen on this address; default: the one that reaches the scheduler.",
         ),
     ] = None
-    no_dashboard: NoDashboard = False
-    tls_ca: TlsCa = None
-    tls_cert: TlsCert = None
-    tls_key: TlsKey = None
     quiet: Quiet = False
     color: Color = "auto"
 

@@ -133,7 +133,7 @@ def checked_gate(request: RunRequest) -> Gate | Bound | None:
             "--no-dashboard: only with --workers local:N.",
             remedy="Elsewhere it is a flag of `dask scheduler`, and of `profiler worker`.",
         )
-    if request.workers is None and any((request.tls_ca, request.tls_cert, request.tls_key)):
+    if request.workers is None and any(request.tls):
         raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
     return gate
 

@@ -58,7 +58,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     from profiler.cluster.on_worker import worker_environment
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    security = security_of((request.tls_ca, request.tls_cert, request.tls_key))
+    security = security_of(request.tls)
     check_address(request.address, secured=security is not None)
     if request.scratch is not None:
         require_folder(request.scratch, "--scratch")
@@ -159,7 +159,7 @@ def written_runs_of_workers(
     with connected_client(
         str(request.workers),
         reporter,
-        tls=(request.tls_ca, request.tls_cert, request.tls_key),
+        tls=request.tls,
         cpu=planned.loaded.experiment.collect.device == CPU,
         dashboard=not request.no_dashboard,
     ) as client:
