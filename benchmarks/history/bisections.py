@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from profiler.analyse.verdicts import compare
 from profiler.model import Verdict
-from profiler.revisions.bisection import Bisection, Change, Survey, bisect
+from profiler.revisions.bisection import Bisection, CommitChange, Survey, bisect
 
 SEED = 20261128
 COMMITS = 33
@@ -73,7 +73,7 @@ class History:
         return Survey(tuple(changes[:-1]), changes[-1])
 
 
-def judged(log_ratios: Sequence[np.ndarray], looks: int) -> list[Change]:
+def judged(log_ratios: Sequence[np.ndarray], looks: int) -> list[CommitChange]:
     """Changes by the log ratios of blocks, judged together."""
     frame = pd.concat(
         [pd.DataFrame({"pair": pair, "log_ratio": row}) for pair, row in enumerate(log_ratios)]
@@ -81,7 +81,7 @@ def judged(log_ratios: Sequence[np.ndarray], looks: int) -> list[Change]:
     pairs = pd.DataFrame({"session_sd": OFFSET}, index=range(len(log_ratios)))
     verdicts = compare(frame, pairs, looks=looks)
     return [
-        Change(Verdict(row.verdict), row.ratio, row.ratio_low, row.ratio_high)
+        CommitChange(Verdict(row.verdict), row.ratio, row.ratio_low, row.ratio_high)
         for row in verdicts.itertuples()
     ]
 

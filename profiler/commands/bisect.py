@@ -27,15 +27,15 @@ from profiler.model import SCHEMA_VERSION, Outcome, Verdict
 from profiler.notices import counted
 from profiler.revisions.bisection import (
     UNCHANGED,
+    AnswerJournal,
     Bisection,
-    Change,
-    Journal,
+    CommitChange,
     Step,
     Survey,
     bisect,
 )
 from profiler.revisions.report import (
-    Account,
+    StepAccount,
     bisection_lines,
     cause_of,
     sessions_line,
@@ -101,7 +101,7 @@ def _commit_sessions(request: BisectRequest, reporter: ProgressReporter) -> Comm
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
     folder = request.out.resolve() / FOLDER / name
-    journal = Journal(folder / "journal.jsonl")
+    journal = AnswerJournal(folder / "journal.jsonl")
     return CommitSessions(request, reporter, repository, history, journal, request.cell)
 
 
@@ -203,12 +203,12 @@ def _choose_cell(sessions: CommitSessions) -> tuple[str | None, int]:
 # ---- what a step is ------------------------------------------------------------------------------
 
 
-def _account(sessions: CommitSessions, step: Step) -> Account:
+def _account(sessions: CommitSessions, step: Step) -> StepAccount:
     """Cause, files and last session of a step."""
     places = (step.before, step.after)
     commits = (sessions.history[place] for place in places)
     last = sessions.last_record(*places)
-    return Account(
+    return StepAccount(
         cause=cause_of(*(str(sessions.program(place)) for place in places)),
         files=sessions.repository.changed_files(*commits),
         why=tuple(last.get("why", ())),
@@ -216,7 +216,7 @@ def _account(sessions: CommitSessions, step: Step) -> Account:
     )
 
 
-def _step_document(history: Sequence[Commit], step: Step, account: Account) -> dict[str, Any]:
+def _step_document(history: Sequence[Commit], step: Step, account: StepAccount) -> dict[str, Any]:
     return {
         "commit": history[step.after].hash,
         "parent": history[step.before].hash,
@@ -237,7 +237,7 @@ class CommitSessions:
     reporter: ProgressReporter
     repository: Repository
     history: tuple[Commit, ...]
-    journal: Journal
+    journal: AnswerJournal
     only: str | None
     measured_now: int = 0
     """Number of sessions that this process measured."""
@@ -337,7 +337,7 @@ class CommitSessions:
         for number in failed:
             self._note_failure(places[number], findings, cells_in_order[number])
         if failed:
-            none = asdict(Change(Verdict.NO_DATA))
+            none = asdict(CommitChange(Verdict.NO_DATA))
             return {"steps": [], "whole": _without_nan(none), "failed": failed}
         pairs = [*pairwise(cells_in_order), (cells_in_order[0], cells_in_order[-1])]
         changes = [self.change(findings, new, old) for old, new in pairs if old and new]
@@ -383,14 +383,14 @@ class CommitSessions:
         self.measured_now += measured.run is not None
         return measured
 
-    def change(self, findings: Findings, new: Cell, old: Cell) -> Change:
+    def change(self, findings: Findings, new: Cell, old: Cell) -> CommitChange:
         """Change of the metric from one cell to another."""
         if self.request.metric != DURATION:
             return self._metric_change(findings, new, old)
         pair = pair_verdict(findings, new, old)
-        return Change(pair.verdict or Verdict.NO_DATA, pair.ratio, pair.low, pair.high)
+        return CommitChange(pair.verdict or Verdict.NO_DATA, pair.ratio, pair.low, pair.high)
 
-    def _metric_change(self, findings: Findings, new: Cell, old: Cell) -> Change:
+    def _metric_change(self, findings: Findings, new: Cell, old: Cell) -> CommitChange:
         """Change of medians beyond the margin; UNCLEAR if intervals meet, SLOWER if it is more."""
         names = [label.name for label in findings.numbers.metrics]
         if self.request.metric not in names:
@@ -399,7 +399,7 @@ class CommitSessions:
             )
         after, before = (findings.numbers.value(c, self.request.metric) for c in (new, old))
         if not (after.present and before.present):
-            return Change(Verdict.NO_DATA)
+            return CommitChange(Verdict.NO_DATA)
         ratio = _quotient(after.median, before.median)
         margin = self.version(0).loaded.experiment.margin_pct / 100
         intervals_meet = after.low <= before.high and after.high >= before.low
@@ -409,7 +409,7 @@ class CommitSessions:
         elif intervals_meet:
             verdict = Verdict.UNCLEAR
         ends = _quotient(after.low, before.high), _quotient(after.high, before.low)
-        return Change(verdict, ratio, *ends)
+        return CommitChange(verdict, ratio, *ends)
 
 
 def _quotient(value: float, other: float) -> float:
@@ -434,9 +434,11 @@ def _why_lines(findings: Findings) -> list[str]:
     return [sentence for sentence in sentences if sentence.startswith("Why")]
 
 
-def _change(record: dict[str, Any]) -> Change:
+def _change(record: dict[str, Any]) -> CommitChange:
     numbers = (record[name] for name in ("ratio", "low", "high"))
-    return Change(Verdict(record["verdict"]), *(math.nan if n is None else n for n in numbers))
+    return CommitChange(
+        Verdict(record["verdict"]), *(math.nan if n is None else n for n in numbers)
+    )
 
 
 def _without_nan(record: dict[str, Any]) -> dict[str, Any]:

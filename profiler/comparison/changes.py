@@ -10,7 +10,7 @@ import pandas as pd
 
 from profiler.analyse.between_runs import REFUSED_WORDS, BetweenRunsReason
 from profiler.analyse.metric_values import build_fact
-from profiler.comparison.programs import Program, Retuned
+from profiler.comparison.programs import ProgramRelation, Retuned
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.findings.counters import TIME_AGAIN, CounterChange, move_size
 from profiler.metrics.catalogue import CATALOGUE
@@ -58,7 +58,7 @@ class CellChange:
 
     cell: Cell
     """Cell as the newer run planned it."""
-    program: Program
+    program: ProgramRelation
     is_control: bool
     """Whether the cell is of the variant that the ratios are relative to."""
     controlled: bool

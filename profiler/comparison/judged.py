@@ -24,7 +24,7 @@ from profiler.analyse.verdicts import (
     untimed_by_cell,
 )
 from profiler.collect.registry import has_counters
-from profiler.comparison.programs import Machines, Program, machines_of
+from profiler.comparison.programs import Machines, ProgramRelation, machines_of
 from profiler.comparison.runs import ComparedRun, Timings
 from profiler.model import Cell
 
@@ -54,7 +54,7 @@ def find_control(
     older: ComparedRun,
     newer: ComparedRun,
     shared_cells: Sequence[Cell],
-    programs_by_cell: Mapping[str, Program],
+    programs_by_cell: Mapping[str, ProgramRelation],
 ) -> str | None:
     """The baseline, if it is the same program in both runs: the newer run's, else the older's."""
     for baseline in (newer.report.plan.baseline, older.report.plan.baseline):
@@ -128,7 +128,7 @@ def common_cells(
     older: ComparedRun,
     newer: ComparedRun,
     shared_cells: Sequence[Cell],
-    programs_by_cell: Mapping[str, Program],
+    programs_by_cell: Mapping[str, ProgramRelation],
 ) -> pd.DataFrame:
     """One row per common cell: its `variant problem program family measured_as`, and more.
 

@@ -12,7 +12,7 @@ from profiler.model import BuildResult, Cell, Environment
 from profiler.run_folder.load.outcomes import TunedChoice, choices_by_operation
 
 
-class Program(StrEnum):
+class ProgramRelation(StrEnum):
     """Relation of a cell's program in two runs."""
 
     SAME_KEY = "same_key"
@@ -34,31 +34,35 @@ class Program(StrEnum):
     @property
     def unchanged(self) -> bool:
         """Whether the cell may serve as a control."""
-        return not self.other_code and self is not Program.UNKNOWN
+        return not self.other_code and self is not ProgramRelation.UNKNOWN
 
     @property
     def other_code(self) -> bool:
         """Whether other code ran in the newer run."""
-        return self in (Program.CHANGED, Program.RETUNED)
+        return self in (ProgramRelation.CHANGED, ProgramRelation.RETUNED)
 
 
-def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> dict[str, Program]:
+def programs(
+    older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]
+) -> dict[str, ProgramRelation]:
     """Relation of the programs of each cell that both runs have, by its id."""
     older_cells = {cell.id: cell for cell in older.report.plan.cells}
     builds = [{build.variant: build for build in run.report.builds} for run in (older, newer)]
     edited = [file.name for file in edited_files(older, newer)]
     followed = {name for run in (older, newer) for name in _source_digests(run)}
     # Of whatever was opened but is no source of the workload, no digest of a variant tells.
-    trusted = {Program.SAME_KEY, Program.SAME_SOURCE} if {*edited} - followed else set()
+    trusted = (
+        {ProgramRelation.SAME_KEY, ProgramRelation.SAME_SOURCE} if {*edited} - followed else set()
+    )
     if trusted or any(name.endswith(".py") for name in edited):
-        trusted.add(Program.SAME_TORCH)
+        trusted.add(ProgramRelation.SAME_TORCH)
     relations = {}
     for cell in cells:
         cell_builds = [by_variant.get(cell.variant.id) for by_variant in builds]
         program = _program_by_code(older, newer, (older_cells[cell.id], cell), cell_builds)
         if program is None:
             program = _program_by_source(older, newer, cell.variant.id, cell_builds)
-        relations[cell.id] = Program.FILES_EDITED if program in trusted else program
+        relations[cell.id] = ProgramRelation.FILES_EDITED if program in trusted else program
     return relations
 
 
@@ -67,34 +71,34 @@ def _program_by_code(
     newer: ComparedRun,
     cells: tuple[Cell, Cell],
     builds: Sequence[BuildResult | None],
-) -> Program | None:
+) -> ProgramRelation | None:
     """Relation of two programs by parameters, keys and machine code; None without machine code."""
     if dict(cells[0].variant.params) != dict(cells[1].variant.params):
-        return Program.CHANGED
+        return ProgramRelation.CHANGED
     if retuned(older, newer, cells[1].id):
-        return Program.RETUNED
+        return ProgramRelation.RETUNED
     keys = [run.record.keys.get(cells[1].id) for run in (older, newer)]
     if keys[0] is not None and keys[0] == keys[1]:
-        return Program.SAME_KEY
+        return ProgramRelation.SAME_KEY
     codes = [None if build is None else build.program or build.code_hash for build in builds]
     if None not in codes:
-        return Program.SAME_CODE if codes[0] == codes[1] else Program.CHANGED
+        return ProgramRelation.SAME_CODE if codes[0] == codes[1] else ProgramRelation.CHANGED
     return None
 
 
 def _program_by_source(
     older: ComparedRun, newer: ComparedRun, variant: str, builds: Sequence[BuildResult | None]
-) -> Program:
+) -> ProgramRelation:
     """Relation of a cell's programs without machine code, by source and by torch's version."""
     changed = is_source_changed(older, newer, variant)
     if changed:
-        return Program.CHANGED
+        return ProgramRelation.CHANGED
     compiled = any(build is not None and build.recipe_hash is not None for build in builds)
     versions = {run.report.environment.torch for run in (older, newer)}
     external = older.external or newer.external
     if compiled or external or None in versions or len(versions) > 1:
-        return Program.UNKNOWN
-    return Program.SAME_TORCH if changed is None else Program.SAME_SOURCE
+        return ProgramRelation.UNKNOWN
+    return ProgramRelation.SAME_TORCH if changed is None else ProgramRelation.SAME_SOURCE
 
 
 # ---- the machines --------------------------------------------------------------------------------

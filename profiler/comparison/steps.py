@@ -24,7 +24,7 @@ from profiler.comparison.judged import common_cells, find_control, judge_cells, 
 from profiler.comparison.programs import (
     EditedFile,
     Machines,
-    Program,
+    ProgramRelation,
     edited_files,
     machines_of,
     programs,
@@ -150,9 +150,9 @@ class RunStep:
         return tuple(cell for cell, change in self.cells.items() if change.retuned)
 
     @cached_property
-    def programs(self) -> Mapping[Program, int]:
+    def programs(self) -> Mapping[ProgramRelation, int]:
         """Number of variants by the relation of their programs at the first problem."""
-        by_variant: dict[str, Program] = {}
+        by_variant: dict[str, ProgramRelation] = {}
         for change in self.cells.values():
             by_variant.setdefault(change.cell.variant.id, change.program)
         return Counter(by_variant.values())
@@ -160,14 +160,14 @@ class RunStep:
     @cached_property
     def changed_variants(self) -> tuple[str, ...]:
         """Variants (ids) that are another program at some problem."""
-        return self._variants_with(Program.CHANGED)
+        return self._variants_with(ProgramRelation.CHANGED)
 
     @cached_property
     def edited_variants(self) -> tuple[str, ...]:
         """Variants (ids) of which edited files do not tell whether they changed."""
-        return self._variants_with(Program.FILES_EDITED)
+        return self._variants_with(ProgramRelation.FILES_EDITED)
 
-    def _variants_with(self, program: Program) -> tuple[str, ...]:
+    def _variants_with(self, program: ProgramRelation) -> tuple[str, ...]:
         changes = self.cells.values()
         return tuple(dict.fromkeys(c.cell.variant.id for c in changes if c.program is program))
 

@@ -33,7 +33,7 @@ _LEAST_ERROR = 1e-9
 """Least error of a number, because counters may be equal in all runs."""
 
 
-class Cause(StrEnum):
+class ChangeCause(StrEnum):
     """Cause of a cell's change."""
 
     KERNEL = "kernel"
@@ -44,7 +44,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """A new level of a cell."""
 
     before: int
@@ -55,7 +55,7 @@ class Change:
     """New level by old one; of durations above 1 is slower."""
     ratio_low: float
     ratio_high: float
-    cause: Cause = Cause.KERNEL
+    cause: ChangeCause = ChangeCause.KERNEL
 
     @property
     def is_notable(self) -> bool:
@@ -76,7 +76,7 @@ class Trend:
     """Whether the followed number is the ratio to the baseline."""
     answers: Mapping[int, Answer]
     """By the place of the run in the history, the oldest first."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LevelChange, ...] = ()
     cells: int = 1
     """Number of cells in the mean."""
 
@@ -137,7 +137,9 @@ def session_sd(trend: Trend, metric: str) -> float:
     return float(session_sds(np.array([shortest]))[0]) / math.sqrt(trend.cells)
 
 
-def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[tuple[Change, ...]]:
+def changes_of(
+    series: Floats, errors: Floats, runs: Sequence[int]
+) -> Iterator[tuple[LevelChange, ...]]:
     """Significant changes of each row of logarithms (count, runs).
 
     `errors` (count, runs): as `change_points` takes them.
@@ -153,10 +155,10 @@ def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[
         yield tuple(change for change in changes if change.is_notable)
 
 
-def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:
+def _change(older: Floats, newer: Floats, before: int, first: int) -> LevelChange:
     moved = shifts(newer[np.newaxis], older[np.newaxis])
     ratio, low, high = (float(np.exp(end[0])) for end in (moved.middle, moved.low, moved.high))
-    return Change(before, first, ratio, low, high)
+    return LevelChange(before, first, ratio, low, high)
 
 
 # ---- what moved a cell: its kernel, the baseline's, or machine, driver and versions --------------
@@ -183,30 +185,30 @@ def with_causes(trends: Sequence[Trend]) -> tuple[Trend, ...]:
     return tuple(map(caused, trends))
 
 
-def _cause(trend: Trend, change: Change, beside: Sequence[Trend]) -> Cause:
+def _cause(trend: Trend, change: LevelChange, beside: Sequence[Trend]) -> ChangeCause:
     """Cause of a cell's change, by other changes at its problem at the same time."""
     same_kind = [neighbour for neighbour in beside if neighbour.is_relative == trend.is_relative]
     if trend.is_baseline:
         against = [neighbour for neighbour in beside if neighbour.is_relative]
         share = _share(against, change, lambda ratio: ratio * change.ratio)
-        return Cause.BASELINE if share > MOST_TOGETHER else Cause.MACHINE
+        return ChangeCause.BASELINE if share > MOST_TOGETHER else ChangeCause.MACHINE
     if trend.is_relative:
         baseline = [neighbour for neighbour in beside if neighbour.is_baseline]
         moved_share = _share(baseline, change, lambda ratio: ratio * change.ratio)
         together = len(same_kind) >= FEWEST_TOGETHER or moved_share
         common_share = _share(same_kind, change, lambda ratio: ratio / change.ratio)
         return (
-            Cause.BASELINE
+            ChangeCause.BASELINE
             if moved_share and together and common_share > MOST_TOGETHER
-            else Cause.KERNEL
+            else ChangeCause.KERNEL
         )
     common_share = _share(same_kind, change, lambda ratio: ratio / change.ratio)
     together = len(same_kind) >= FEWEST_TOGETHER and common_share > MOST_TOGETHER
-    return Cause.MACHINE if together else Cause.KERNEL
+    return ChangeCause.MACHINE if together else ChangeCause.KERNEL
 
 
 def _share(
-    trends: Sequence[Trend], change: Change, remaining_ratio: Callable[[float], float]
+    trends: Sequence[Trend], change: LevelChange, remaining_ratio: Callable[[float], float]
 ) -> float:
     """Share of trends that changed at the same time with a small `remaining_ratio`."""
     if not trends:
@@ -371,18 +373,24 @@ class Control:
     """A/A noise floor of the baseline in the newest run, and usually."""
 
     @property
-    def cause(self) -> Cause | None:
+    def cause(self) -> ChangeCause | None:
         """Machine, baseline or kernel, whichever moved; None without a change."""
         most = (
             len(self.moved_cells) > MOST_TOGETHER * self.cells
             and len(self.moved_cells) >= FEWEST_TOGETHER
         )
         if self.baseline is None:
-            return None if not self.moved_cells else Cause.MACHINE if most else Cause.KERNEL
+            return (
+                None
+                if not self.moved_cells
+                else ChangeCause.MACHINE
+                if most
+                else ChangeCause.KERNEL
+            )
         if self.baseline_moved:
             against = most and all((r < 1) == (self.baseline > 1) for _, r in self.moved_cells)
-            return Cause.BASELINE if against else Cause.MACHINE
-        return Cause.KERNEL if self.moved_cells else None
+            return ChangeCause.BASELINE if against else ChangeCause.MACHINE
+        return ChangeCause.KERNEL if self.moved_cells else None
 
 
 def find_control(history: History) -> Control | None:

@@ -31,7 +31,7 @@ from profiler.parse.nsys import (
     RANGE_COLUMNS,
     THREAD_BITS,
     OperationKind,
-    Timeline,
+    RecordedTimeline,
     column_of,
     sorted_by_start,
 )
@@ -138,9 +138,9 @@ class StatsTables:
         return not (self.operations or self.ranges or self.api or self.sums)
 
     @property
-    def timeline(self) -> Timeline:
+    def timeline(self) -> RecordedTimeline:
         """Events of the traces among the tables, with the times of the report."""
-        return Timeline(
+        return RecordedTimeline(
             operations=_frame(self.operations, OPERATION_COLUMNS),
             ranges=_frame(self.ranges, RANGE_COLUMNS),
             api=_frame(self.api, API_COLUMNS),

@@ -40,7 +40,7 @@ from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, counted_kind
 from profiler.outside_text import safe_values
 from profiler.parse.chrome_trace import read_traces
-from profiler.parse.nsys import Timeline, read_nsys
+from profiler.parse.nsys import RecordedTimeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
 from profiler.parse.nvtx_cells import grouped_names, without_identifiers
 from profiler.runner import protocol
@@ -97,7 +97,7 @@ class ImportedTimelines(Imported):
 
 
 def imported_timeline(
-    file: GivenFile, tool: str, collector: str, recorded: Timeline
+    file: GivenFile, tool: str, collector: str, recorded: RecordedTimeline
 ) -> ImportedTimelines:
     """Timeline of one file, of the events that a tool recorded."""
     attribution = safe_frames(attribute(recorded))

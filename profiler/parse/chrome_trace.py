@@ -14,7 +14,7 @@ Categories, arguments and units: kineto (libkineto/src/output_json.cpp and Cupti
 2.11 to 2.13 write them; times are microseconds with three decimals, which are kept exactly. Older
 traces, traces of other accelerators, and bare lists of events (the Chrome format allows them) are
 read as far as they have the same fields. Events that are not read are counted by kind
-(`Timeline.unread`).
+(`RecordedTimeline.unread`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from profiler.parse.nsys import (
     RANGE_COLUMNS,
     THREAD_BITS,
     OperationKind,
-    Timeline,
+    RecordedTimeline,
     column_of,
     sorted_by_start,
 )
@@ -132,7 +132,7 @@ _READ_ARGUMENTS = (
 Row = dict[str, Any]
 
 
-def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
+def read_traces(paths: Sequence[Path], limit: int | None = None) -> RecordedTimeline:
     """One timeline of several traces; frames are empty where nothing of the kind was recorded.
 
     In traces without a GPU the operations are the outermost operators of each thread, and each is
@@ -159,7 +159,7 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
         table: pd.DataFrame({name: column_of(name, values) for name, values in of_table.items()})
         for table, of_table in columns.items()
     }
-    return Timeline(
+    return RecordedTimeline(
         operations=sorted_by_start(frames["operations"]),
         ranges=sorted_by_start(frames["ranges"], longer_first=True),
         api=sorted_by_start(frames["api"]),

@@ -91,7 +91,7 @@ class OperationKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Timeline:
+class RecordedTimeline:
     """A recording of nsys or torch.profiler as frames whose row numbers are their index."""
 
     operations: pd.DataFrame
@@ -166,7 +166,7 @@ _LAUNCH: Mapping[str, str] = {
 }
 
 
-def read_nsys(path: Path, *, of_other_programs: bool = False) -> Timeline:
+def read_nsys(path: Path, *, of_other_programs: bool = False) -> RecordedTimeline:
     """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
     `of_other_programs`: names of ranges keep the identifiers of torch's calls, and events that are
@@ -185,7 +185,7 @@ def read_nsys(path: Path, *, of_other_programs: bool = False) -> Timeline:
         last = max((int(end) for end in ends), default=0)
         if of_other_programs:
             unread |= _unread_events(export)
-        return Timeline(
+        return RecordedTimeline(
             operations=operations,
             ranges=_valid_rows(
                 _ranges(export, last, with_identifiers=of_other_programs), "range", unread

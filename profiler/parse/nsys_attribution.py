@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.parse.nsys import THREAD_BITS, Timeline
+from profiler.parse.nsys import THREAD_BITS, RecordedTimeline
 from profiler.parse.nsys_tables import MISSING, Integers
 from profiler.parse.nvtx_cells import RangeKind
 from profiler.runner import protocol
@@ -66,7 +66,7 @@ class Attribution:
     api: pd.DataFrame
 
 
-def attribute(timeline: Timeline) -> Attribution:
+def attribute(timeline: RecordedTimeline) -> Attribution:
     """Launch and ranges of every kernel, copy, memset and graph of a timeline.
 
     Raises ParseError where its ranges cross each other in too many ways.
@@ -395,7 +395,7 @@ _WindowsByFrame = Mapping[str, Integers]
 """Window of each row of a timeline's frames, or NOWHERE, by name of the frame."""
 
 
-def _windows_by_frame(timeline: Timeline, windows: pd.DataFrame) -> _WindowsByFrame:
+def _windows_by_frame(timeline: RecordedTimeline, windows: pd.DataFrame) -> _WindowsByFrame:
     """Window of operations by launch, of calls by start, of ranges that lie inside a window."""
     ranges = timeline.ranges
     first = window_of(ranges["start_ns"].to_numpy(dtype=np.int64), windows)
@@ -411,7 +411,7 @@ def _windows_by_frame(timeline: Timeline, windows: pd.DataFrame) -> _WindowsByFr
     }
 
 
-def parts_in_windows(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
+def parts_in_windows(timeline: RecordedTimeline, windows: pd.DataFrame) -> RecordedTimeline:
     """Parts of a timeline in these windows (`start_ns end_ns`, without overlap, by start)."""
     places = _windows_by_frame(timeline, windows)
     return replace(
@@ -420,12 +420,12 @@ def parts_in_windows(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
     )
 
 
-def _rows(timeline: Timeline, name: str, mask: Mask) -> Any:
+def _rows(timeline: RecordedTimeline, name: str, mask: Mask) -> Any:
     """Rows of a frame of a timeline where `mask` is set, numbered from 0."""
     return getattr(timeline, name)[mask].reset_index(drop=True)
 
 
-def part_of_each_window(timeline: Timeline, windows: pd.DataFrame) -> list[Attribution]:
+def part_of_each_window(timeline: RecordedTimeline, windows: pd.DataFrame) -> list[Attribution]:
     """Part of a timeline in each of these windows, with times since the window's start."""
     places = _windows_by_frame(timeline, windows)
     return [
@@ -435,7 +435,7 @@ def part_of_each_window(timeline: Timeline, windows: pd.DataFrame) -> list[Attri
 
 
 def _attribution_in_window(
-    timeline: Timeline, places: _WindowsByFrame, number: int, start_ns: int
+    timeline: RecordedTimeline, places: _WindowsByFrame, number: int, start_ns: int
 ) -> Attribution:
     frames: dict[str, Any] = {
         name: _with_times_since(_rows(timeline, name, window == number), start_ns)
@@ -449,7 +449,7 @@ def _with_times_since(frame: pd.DataFrame, by_ns: int) -> pd.DataFrame:
     return frame.assign(**{name: frame[name] - by_ns for name in names})
 
 
-def full_window(timeline: Timeline) -> pd.DataFrame:
+def full_window(timeline: RecordedTimeline) -> pd.DataFrame:
     """One window over all of a timeline (`start_ns end_ns`)."""
     frames = [part for part in (timeline.operations, timeline.ranges, timeline.api) if len(part)]
     first = min((int(frame["start_ns"].min()) for frame in frames), default=0)

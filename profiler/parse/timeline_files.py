@@ -28,7 +28,7 @@ from profiler.parse.nsys import (
     RANGE_COLUMNS,
     TEXT_COLUMNS,
     TIME_COLUMNS,
-    Timeline,
+    RecordedTimeline,
 )
 
 OPERATIONS_FILE = "operations.csv"
@@ -61,7 +61,7 @@ class TimelineFacts:
     """Version of the format of the tool's file."""
 
 
-def write_timeline(folder: Path, timeline: Timeline, facts: TimelineFacts) -> None:
+def write_timeline(folder: Path, timeline: RecordedTimeline, facts: TimelineFacts) -> None:
     """Write the cleaned files of an attempt; the same timeline gives the same bytes."""
     frames = (timeline.operations, timeline.ranges, timeline.api)
     for (name, columns), frame in zip(_TABLES.items(), frames, strict=True):
@@ -81,7 +81,7 @@ def has_timeline(folder: Path) -> bool:
     return (folder / FACTS_FILE).exists()
 
 
-def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
+def read_timeline(folder: Path) -> tuple[RecordedTimeline, TimelineFacts] | None:
     """Timeline in the cleaned files of an attempt; None where there are none.
 
     Raises ParseError where a file is damaged or absent.
@@ -90,7 +90,7 @@ def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
         return None
     facts = _read_facts(folder / FACTS_FILE)
     frames = {name: _table(folder / f"{name}.gz", columns) for name, columns in _TABLES.items()}
-    timeline = Timeline(
+    timeline = RecordedTimeline(
         operations=frames[OPERATIONS_FILE],
         ranges=frames[RANGES_FILE],
         api=frames[API_FILE],

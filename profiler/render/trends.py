@@ -7,7 +7,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from profiler.history.trends import Cause, Change, Control, History, Trend, find_control, is_usual
+from profiler.history.trends import (
+    ChangeCause,
+    Control,
+    History,
+    LevelChange,
+    Trend,
+    find_control,
+    is_usual,
+)
 from profiler.metrics.queries import label
 from profiler.notices import counted, first_names
 from profiler.render.figures.charts import Chart, make_chart
@@ -119,21 +127,21 @@ def _marks(number: int, trend: Trend) -> Iterator[Mark]:
 
 
 CAUSE_WORDS = {
-    Cause.KERNEL: "the kernel",
-    Cause.BASELINE: "the baseline's kernel",
-    Cause.MACHINE: "machine, driver or versions",
+    ChangeCause.KERNEL: "the kernel",
+    ChangeCause.BASELINE: "the baseline's kernel",
+    ChangeCause.MACHINE: "machine, driver or versions",
 }
 _CAUSE_REASONS = {
-    Cause.KERNEL: "its own level moved, and not that of the others",
-    Cause.BASELINE: "the ratios of the others moved against it",
-    Cause.MACHINE: "baseline and variants moved together",
+    ChangeCause.KERNEL: "its own level moved, and not that of the others",
+    ChangeCause.BASELINE: "the ratios of the others moved against it",
+    ChangeCause.MACHINE: "baseline and variants moved together",
 }
 _NOISIER = 2.0
 MOST_NAMED = 3
 MOST_LISTED = 30
 
 
-def change_words(history: History, change: Change) -> str:
+def change_words(history: History, change: LevelChange) -> str:
     """By how much a level moved, since when, and what moved it."""
     first, before = history.runs[change.first], history.runs[change.before]
     interval = numbers.interval(change.ratio_low, change.ratio_high)
@@ -203,7 +211,7 @@ def _control_sentences(history: History, control: Control | None) -> Iterator[st
     if cause is None:
         beside = "" if baseline is None else f" (the baseline {took})"
         yield f"The newest run is as usual{beside}: no cell is off what it was {past}."
-    elif cause is Cause.MACHINE:
+    elif cause is ChangeCause.MACHINE:
         subject = f"The baseline {took}" if baseline is not None else f"{count} moved together"
         differs = ", ".join(history.differences(newest - 1, newest)) or "nothing that is recorded"
         with_variants = (
@@ -213,7 +221,7 @@ def _control_sentences(history: History, control: Control | None) -> Iterator[st
             f"{subject}{with_variants}: the machine, its driver or versions changed, not the "
             f"kernels. Differs from the run before: {differs}."
         )
-    elif cause is Cause.BASELINE:
+    elif cause is ChangeCause.BASELINE:
         yield f"The baseline alone {took}; {count} moved against it: its own kernel changed."
     else:
         beside = "" if baseline is None else f" The baseline {took}: not the machine."

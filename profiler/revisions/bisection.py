@@ -23,7 +23,7 @@ from profiler.model import Verdict
 
 
 @dataclass(frozen=True)
-class Change:
+class CommitChange:
     """Ratio and verdict of a later commit to an earlier one, measured in one session."""
 
     verdict: Verdict
@@ -43,7 +43,7 @@ class Change:
         return self.verdict.is_open
 
 
-UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
+UNCHANGED = CommitChange(Verdict.SAME, 1.0, 1.0, 1.0)
 """Change between two commits with the same program, which is not measured."""
 
 
@@ -51,9 +51,9 @@ UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
 class Survey:
     """Result of one session."""
 
-    steps: tuple[Change, ...]
+    steps: tuple[CommitChange, ...]
     """Change of each commit from the commit before it."""
-    total_change: Change
+    total_change: CommitChange
     """Change from the first to the last commit."""
     failed_places: tuple[int, ...] = ()
     """Places of commits without a right result: the session is repeated without them."""
@@ -77,7 +77,7 @@ class Step:
     before: int
     after: int
     """Place of the culprit in the history; with skipped commits before it, any of them may be."""
-    change: Change
+    change: CommitChange
     state: State
 
 
@@ -85,7 +85,7 @@ class Step:
 class Bisection:
     """Result of a bisection."""
 
-    total_change: Change
+    total_change: CommitChange
     """Change from the first to the last usable commit."""
     ends: tuple[int, int]
     """Places of these two; of the whole history where no commit is usable."""
@@ -140,7 +140,7 @@ _Pair = tuple[int, int]
 """An earlier and a later commit."""
 
 
-_Gaps = Mapping[_Pair, Change | None]
+_Gaps = Mapping[_Pair, CommitChange | None]
 """Pairs of commits with steps between them, and their change; None: not measured yet."""
 
 
@@ -160,7 +160,7 @@ class _Search:
     programs: dict[int, str] = field(default_factory=dict)
     steps: dict[_Pair, Step] = field(default_factory=dict)
     attempts: Counter[tuple[int, ...]] = field(default_factory=Counter)
-    total_change: Change | None = None
+    total_change: CommitChange | None = None
 
     def run(self) -> Bisection:
         is_out_of_sessions = False
@@ -175,7 +175,7 @@ class _Search:
         every = range(self.last + 1)
         usable = [place for place in every if place not in self.skipped] or every
         return Bisection(
-            total_change=self.total_change or Change(Verdict.NO_DATA),
+            total_change=self.total_change or CommitChange(Verdict.NO_DATA),
             ends=(usable[0], usable[-1]),
             steps=tuple(sorted(self.steps.values(), key=lambda step: step.after)),
             skipped=tuple(sorted(self.skipped)),
@@ -206,12 +206,12 @@ class _Search:
 
     def _surveyed_changes(
         self, spans: Mapping[_Pair, Sequence[int]], gaps: _Gaps
-    ) -> dict[_Pair, Change] | None:
+    ) -> dict[_Pair, CommitChange] | None:
         """Changes between neighbours in gaps; None where commits failed, which are now skipped.
 
         A gap of only two programs with a known change is not measured.
         """
-        steps: dict[_Pair, Change] = {}
+        steps: dict[_Pair, CommitChange] = {}
         measured: set[int] = set()
         for gap, points in spans.items():
             known_change = gaps[gap]
@@ -341,7 +341,7 @@ def bisect(
 # asked again, so that it goes on after any end.
 
 
-class Journal:
+class AnswerJournal:
     """Answers by question, in a file of JSON lines that only grows."""
 
     def __init__(self, path: Path) -> None:

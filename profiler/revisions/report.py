@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from profiler.model import Verdict
 from profiler.notices import first_names
-from profiler.revisions.bisection import Bisection, Change, State, Step
+from profiler.revisions.bisection import Bisection, CommitChange, State, Step
 from profiler.revisions.repository import Commit
 
 _MOST_FILES = 6
@@ -17,7 +17,7 @@ _NOTICED = 0.01
 
 
 @dataclass(frozen=True)
-class Account:
+class StepAccount:
     """Account of a step: its cause, changed files and explanation."""
 
     cause: str
@@ -45,7 +45,7 @@ def bisection_lines(
     bisection: Bisection,
     history: Sequence[Commit],
     followed: tuple[str | None, str],
-    accounts: Mapping[int, Account],
+    accounts: Mapping[int, StepAccount],
     skipped: Mapping[int, str],
 ) -> Iterator[str]:
     """Lines of the answer; `followed`: the metric and the cell id, None where no cell changed.
@@ -88,7 +88,7 @@ def skipped_line(commit: Commit, reason: str) -> str:
 
 
 def _step_lines(
-    title: str, step: Step, history: Sequence[Commit], metric: str, account: Account
+    title: str, step: Step, history: Sequence[Commit], metric: str, account: StepAccount
 ) -> Iterator[str]:
     yield f"{title}: {_commit_text(step, history)}"
     yield f"  {change_words(step.change, metric)} than {history[step.before].line}."
@@ -131,7 +131,7 @@ def _rest_lines(bisection: Bisection, history: Sequence[Commit]) -> Iterator[str
             yield f"These steps leave {100 * remainder:+.1f} % to others, each below the margin."
 
 
-def change_words(change: Change, metric: str) -> str:
+def change_words(change: CommitChange, metric: str) -> str:
     """`2.1 % slower [1.9, 2.3]`."""
     if not change.differs:
         return {

@@ -22,7 +22,7 @@ from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE
-from profiler.run_folder.load.outcomes import Failure
+from profiler.run_folder.load.outcomes import CellFailure
 from profiler.runner import protocol
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.process import EndCause, SessionResult
@@ -87,14 +87,14 @@ class Recovery:
     """Whether this run has measured something before, so that a session in which the tool saw
     nothing is the cells' fault, not the machine's."""
     measured: set[Visit] = field(default_factory=set)
-    failures: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, CellFailure] = field(default_factory=dict)
     """Failures by id of the cells that are not measured any further."""
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
     def learn(
         self, folder: Path, result: SessionResult, measured: Set[Visit]
-    ) -> dict[str, Failure]:
+    ) -> dict[str, CellFailure]:
         """Failure of each cell that fails because an attempt's process ended, by id.
 
         `measured`: visits with results in the attempt. A step of a whole problem fails all of its
@@ -127,8 +127,8 @@ class Recovery:
         return blamed
 
     def _lasting(
-        self, failures: Mapping[str, Failure], records: Sequence[Record]
-    ) -> dict[str, Failure]:
+        self, failures: Mapping[str, CellFailure], records: Sequence[Record]
+    ) -> dict[str, CellFailure]:
         """Failures without a first illegal address in a cell whose check had found it right.
 
         Another cell may have freed memory that it uses, such as the workspace of cuBLAS that CUDA
@@ -171,7 +171,7 @@ class Recovery:
         if error is not None:
             raise error
 
-    def _blame(self, folder: Path, result: SessionResult) -> dict[str, Failure]:
+    def _blame(self, folder: Path, result: SessionResult) -> dict[str, CellFailure]:
         """Failure of the cell that was running when the process ended early; empty without one.
 
         Of all cells of its problem where a step of the whole problem failed.
@@ -186,7 +186,7 @@ class Recovery:
         where = f"in {failing.phase}"
         if failing.block is not None:
             where += f" of block {failing.block}"
-        failure = Failure(outcome, f"{cause}, {where}")
+        failure = CellFailure(outcome, f"{cause}, {where}")
         if failing.phase not in protocol.PROBLEM_PHASES:
             return {failing.cell: failure}
         problem = self.problem_of[failing.cell]
@@ -207,25 +207,25 @@ class Recovery:
         )
 
 
-def _failed(records: Sequence[Record]) -> dict[str, Failure]:
+def _failed(records: Sequence[Record]) -> dict[str, CellFailure]:
     """First failure that the runner recorded itself, survived or not, by cell id."""
     return {
-        str(record["cell"]): Failure(Outcome(record["outcome"]), str(record.get("cause", "")))
+        str(record["cell"]): CellFailure(Outcome(record["outcome"]), str(record.get("cause", "")))
         for record in reversed(records)
         if record.get("event") == protocol.FAILED
     }
 
 
 def _unseen(
-    finished: Set[Visit], measured: Set[Visit], failures: Mapping[str, Failure]
-) -> dict[str, Failure]:
+    finished: Set[Visit], measured: Set[Visit], failures: Mapping[str, CellFailure]
+) -> dict[str, CellFailure]:
     """Failures of cells (ids) that the runner finished and that the tool has no result of.
 
     A cell of which only some visits were seen is visited again.
     """
     seen_cells = {visit.cell for visit in measured}
     unseen_cells = sorted({visit.cell for visit in finished} - seen_cells - failures.keys())
-    failure = Failure(Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
+    failure = CellFailure(Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
     return dict.fromkeys(unseen_cells, failure)
 
 

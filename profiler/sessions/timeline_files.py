@@ -19,7 +19,7 @@ from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.installs import export_report, importer_fault
 from profiler.parse import runner_journal
 from profiler.parse.chrome_trace import read_traces
-from profiler.parse.nsys import Timeline, read_nsys
+from profiler.parse.nsys import RecordedTimeline, read_nsys
 from profiler.parse.nsys_attribution import parts_in_windows, visits
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
 from profiler.planning.spec import CommandWorkload
@@ -110,7 +110,7 @@ def _unreadable(tool: str, error: ParseError) -> EnvironmentUnusable:
     )
 
 
-def _kept_part(timeline: Timeline, capture: str) -> Timeline:
+def _kept_part(timeline: RecordedTimeline, capture: str) -> RecordedTimeline:
     """The part of a timeline inside visits; the whole timeline where `capture` asks for more."""
     if capture != protocol.CAPTURE_VISITS:
         return timeline

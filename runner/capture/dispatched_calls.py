@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from profiler.runner.capture.distributions import Distribution
 from profiler.runner.capture.experiment_file import tensors_of
-from profiler.runner.capture.kernel_times import KernelTimes, Mark
+from profiler.runner.capture.kernel_times import CallMark, KernelTimes
 from profiler.runner.capture.launches import CompiledGraphs, Launch
 from profiler.runner.capture.signatures import (
     Arguments,
@@ -132,7 +132,7 @@ class Call:
     number: int
     target: Any
     """The operator, or the launch around the dispatcher."""
-    mark: Mark | None
+    mark: CallMark | None
     """Range around each call, where kernels are timed."""
     count: int = 0
     time_ns: int = 0
@@ -149,7 +149,7 @@ class Call:
         """The launch around the dispatcher; None for a call of an operator."""
         return self.target if isinstance(self.target, Launch) else None
 
-    def without_count(self, number: int, mark: Mark | None) -> Call:
+    def without_count(self, number: int, mark: CallMark | None) -> Call:
         """Record of the same signature without calls."""
         return Call(number, self.target, mark, document=self.document, left_out=self.left_out)
 

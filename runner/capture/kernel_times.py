@@ -19,7 +19,7 @@ _ON_GPU = (ProfilerActivity.CUDA,)
 _MARKED = (ProfilerActivity.CPU, *_ON_GPU)
 
 
-class Mark:
+class CallMark:
     """The only kind of range that is recorded: ranges of operators and of the program are not.
 
     Those would take some microseconds of each call; and a profile must not end inside a range that
@@ -75,9 +75,9 @@ class KernelTimes:
                 for number, kernel in launched_kernels(events, _MARK):
                     self.order[kernel].append(number)
 
-    def mark(self, number: int) -> Mark | None:
+    def mark(self, number: int) -> CallMark | None:
         """Mark of the calls of a number; None where kernels are not timed."""
-        return Mark(f"{_MARK}{number}") if self._are_timed else None
+        return CallMark(f"{_MARK}{number}") if self._are_timed else None
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,14 @@ class TimedBurst:
 
 
 @dataclass(frozen=True)
-class Span:
+class BurstSpan:
     """Consecutive bursts, and the readings during them."""
 
     bursts: Sequence[TimedBurst]
     readings: Sequence[Reading]
 
     @classmethod
-    def from_bursts(cls, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
+    def from_bursts(cls, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> BurstSpan:
         """Span of the bursts, with the readings that were taken during them."""
         begun_s, ended_s = bursts[0].ended_s - bursts[0].seconds, bursts[-1].ended_s
         return cls(bursts, [r for r in readings if begun_s <= r.time_s <= ended_s])
@@ -76,11 +76,13 @@ class Span:
         """Mean SM clock in MHz of the readings; None where unknown."""
         return mean_of([reading.clock_mhz for reading in self.readings])
 
-    def halves(self) -> tuple[Span, Span]:
+    def halves(self) -> tuple[BurstSpan, BurstSpan]:
         """Spans of the first and the second half of the bursts."""
         middle = len(self.bursts) // 2
         first, second = self.bursts[:middle], self.bursts[middle:]
-        return Span.from_bursts(first, self.readings), Span.from_bursts(second, self.readings)
+        return BurstSpan.from_bursts(first, self.readings), BurstSpan.from_bursts(
+            second, self.readings
+        )
 
     def is_steady(self) -> bool:
         """Whether both halves agree in all known values."""
@@ -120,14 +122,14 @@ class Settling:
         """Seconds that are measured away from the power limit."""
         return min(SPAN_S, self.longest_s / 2)
 
-    def span(self, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
+    def span(self, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> BurstSpan:
         """Span of the last bursts, measured if the visit ends now; needs one finished burst."""
         span = _last_bursts(bursts, readings, self.shortest_span_s)
         if self._reaches(span, NEAR_LIMIT):
             return _last_bursts(bursts, readings, min(SPAN_AT_LIMIT_S, self.longest_s / 2))
         return span
 
-    def has_settled(self, span: Span) -> bool:
+    def has_settled(self, span: BurstSpan) -> bool:
         """Whether a span is steady, and not above the power limit."""
         return span.is_steady() and not self._reaches(span, ABOVE_LIMIT)
 
@@ -143,7 +145,7 @@ class Settling:
         least_s = LEAST_AT_LIMIT_S if self._reaches(span, NEAR_LIMIT) else LEAST_S
         return took_s >= least_s and self.has_settled(span)
 
-    def _reaches(self, span: Span, share: float) -> bool:
+    def _reaches(self, span: BurstSpan, share: float) -> bool:
         """Whether the mean power is at least this share of the limit; not where unknown."""
         power_w = span.sampled_power_w
         if power_w is None or self.limit_w is None:
@@ -151,13 +153,15 @@ class Settling:
         return power_w >= share * self.limit_w
 
 
-def _last_bursts(bursts: Sequence[TimedBurst], readings: Sequence[Reading], seconds: float) -> Span:
+def _last_bursts(
+    bursts: Sequence[TimedBurst], readings: Sequence[Reading], seconds: float
+) -> BurstSpan:
     """Span of the last bursts that take so many seconds together, of two bursts at least."""
     took_s, count = 0.0, 0
     while count < len(bursts) and (took_s < seconds or count < 2):
         count += 1
         took_s += bursts[-count].seconds
-    return Span.from_bursts(bursts[-count:], list(readings))
+    return BurstSpan.from_bursts(bursts[-count:], list(readings))
 
 
 _QUEUED = 2

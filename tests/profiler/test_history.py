@@ -15,7 +15,7 @@ from profiler.commands.requests import HistoryRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.answers import answers_of_records, answers_of_summary
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import Cause, find_control, find_history
+from profiler.history.trends import ChangeCause, find_control, find_history
 from profiler.render.trends import change_words, control_words, headline, render_history
 
 VARIANTS = ("base", "a", "b", "c", "d")
@@ -134,7 +134,7 @@ def test_what_moves_a_variant_at_all_problems_stands_out_of_the_noise_of_each():
     (changed,) = history.changed[: -cells or None]
     assert (changed.variant, changed.cells, changed.problem) == ("b", 9, "over 9 problems")
     assert abs(changed.changes[0].first - 20) <= 2
-    assert changed.changes[0].cause is Cause.KERNEL
+    assert changed.changes[0].cause is ChangeCause.KERNEL
     assert "and the means of 1 of 4 variants" in headline(history)
     assert "over 9 problems" in render_history(history)
 
@@ -151,7 +151,7 @@ def test_few_runs_and_equal_ones_have_no_changes():
 def test_one_variant_alone_is_its_kernel():
     history = history_of(lambda number: {"b": 1.03} if number >= 20 else {})
     ((variant, (change,)),) = changes_by_cell(history).items()
-    assert (variant, change.first, change.cause) == ("b", 20, Cause.KERNEL)
+    assert (variant, change.first, change.cause) == ("b", 20, ChangeCause.KERNEL)
     assert change.ratio_low < 1.03 < change.ratio_high
     words = change_words(history, change)
     assert "since" in words
@@ -166,7 +166,7 @@ def test_all_together_is_the_machine():
         driver=lambda number: "590" if number >= 15 else "580",
     )
     ((variant, (change,)),) = changes_by_cell(history).items()
-    assert (variant, change.first, change.cause) == ("base", 15, Cause.MACHINE)
+    assert (variant, change.first, change.cause) == ("base", 15, ChangeCause.MACHINE)
     assert "driver 580 \u2192 590" in change_words(history, change)
 
 
@@ -174,16 +174,20 @@ def test_all_ratios_against_the_baseline_is_the_baselines_kernel():
     history = history_of(lambda number: {"base": 0.95} if number >= 15 else {})
     changes = changes_by_cell(history)
     assert set(changes) == set(VARIANTS)
-    assert {change.cause for (change,) in changes.values()} == {Cause.BASELINE}
+    assert {change.cause for (change,) in changes.values()} == {ChangeCause.BASELINE}
 
 
 @pytest.mark.parametrize(
     ("factors", "cause", "words"),
     [
         ({}, None, "The newest run is as usual (the baseline takes"),
-        ({"c": 1.05}, Cause.KERNEL, "1 of 4 cells are off what they were in the 4 runs before it"),
-        (dict.fromkeys(VARIANTS, 1.05), Cause.MACHINE, "the machine, its driver or versions"),
-        ({"base": 1.05}, Cause.BASELINE, "The baseline alone takes 1.0"),
+        (
+            {"c": 1.05},
+            ChangeCause.KERNEL,
+            "1 of 4 cells are off what they were in the 4 runs before it",
+        ),
+        (dict.fromkeys(VARIANTS, 1.05), ChangeCause.MACHINE, "the machine, its driver or versions"),
+        ({"base": 1.05}, ChangeCause.BASELINE, "The baseline alone takes 1.0"),
     ],
 )
 def test_the_newest_run_is_compared_with_its_own_past(factors, cause, words):
@@ -196,7 +200,7 @@ def test_the_newest_run_is_compared_with_its_own_past(factors, cause, words):
     assert control.cause is cause
     sentence = control_words(history)
     assert words in sentence
-    assert ("driver 580 \u2192 590" in sentence) == (cause is Cause.MACHINE)
+    assert ("driver 580 \u2192 590" in sentence) == (cause is ChangeCause.MACHINE)
     assert find_control(history_of(lambda _: {}, runs=1)) is None
     together = (1.0, 1.4, 0.8, 1.3, 0.75)
     scattered = history_of(

@@ -13,7 +13,7 @@ from profiler.runner.protocol import SUSTAINED_FACTS, JobVisit
 from profiler.runner.visits import bursts, power, sustained
 from profiler.runner.visits.bursts import LaunchInTurn, burst_of
 from profiler.runner.visits.power import PowerMeter, Reading, mean_power, power_limited_pct
-from profiler.runner.visits.sustained import Settling, Span, SustainedVisits, TimedBurst
+from profiler.runner.visits.sustained import BurstSpan, Settling, SustainedVisits, TimedBurst
 
 VISIT = JobVisit("a..p0", 3)
 
@@ -186,9 +186,11 @@ def test_halves_have_to_agree_in_power_where_the_time_does_not_follow_the_clock(
     readings = [Reading(0.01 * n, None, 500 + n, 1400, None, None) for n in range(50)]
     steady = [TimedBurst(0.02, 0.02 * (n + 1)) for n in range(25)]
 
-    assert Span.from_bursts(steady, []).is_steady()
-    assert not Span.from_bursts(steady, readings).is_steady(), "3 % more power in the second half"
-    assert not Span.from_bursts(steady[:1], []).is_steady()
+    assert BurstSpan.from_bursts(steady, []).is_steady()
+    assert not BurstSpan.from_bursts(steady, readings).is_steady(), (
+        "3 % more power in the second half"
+    )
+    assert not BurstSpan.from_bursts(steady[:1], []).is_steady()
 
 
 # ---- NVML ----------------------------------------------------------------------------------------

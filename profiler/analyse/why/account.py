@@ -126,7 +126,7 @@ def _quotient(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else math.nan
 
 
-class Part(NamedTuple):
+class AccountPart(NamedTuple):
     """One part of a difference."""
 
     name: str
@@ -141,7 +141,7 @@ class Account:
 
     first_ns: float
     second_ns: float
-    parts: tuple[Part, ...]
+    parts: tuple[AccountPart, ...]
     """Largest first; they add up to `difference_ns`."""
     residuals: tuple[float, float]
     """Part of the duration of each side by which the products of its factors are off."""
@@ -179,7 +179,7 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
     matched_parts = itertools.chain.from_iterable(itertools.starmap(_parts_of_pair, pairs))
     for part in (*matched_parts, *_parts_of_unmatched(first_unmatched, second_unmatched)):
         sums[part.name] += part.ns
-    parts = itertools.starmap(Part, sums.items())
+    parts = itertools.starmap(AccountPart, sums.items())
     return Account(
         first_ns=sum(time.duration_ns for time in first_times),
         second_ns=sum(time.duration_ns for time in second_times),
@@ -252,16 +252,16 @@ def _combined_time(times: Sequence[KernelTime]) -> KernelTime:
 
 def _parts_of_unmatched(
     first: Sequence[KernelTime], second: Sequence[KernelTime]
-) -> Iterator[Part]:
+) -> Iterator[AccountPart]:
     """Parts of the launches without a counterpart of the same name."""
     if first and second:
         yield from _parts_of_pair(_combined_time(first), _combined_time(second))
         return
-    yield from (Part(f"{ONE_SIDED}{time.name}", time.duration_ns) for time in first)
-    yield from (Part(f"{ONE_SIDED}{time.name}", -time.duration_ns) for time in second)
+    yield from (AccountPart(f"{ONE_SIDED}{time.name}", time.duration_ns) for time in first)
+    yield from (AccountPart(f"{ONE_SIDED}{time.name}", -time.duration_ns) for time in second)
 
 
-def _parts_of_pair(first: KernelTime, second: KernelTime) -> Iterator[Part]:
+def _parts_of_pair(first: KernelTime, second: KernelTime) -> Iterator[AccountPart]:
     ratios = {
         INSTRUCTIONS: first.instructions / second.instructions,
         WARPS: second.warps / first.warps,
@@ -276,10 +276,10 @@ def _parts_of_pair(first: KernelTime, second: KernelTime) -> Iterator[Part]:
 
 def _parts_of_reason(
     reason: str, first: KernelTime, second: KernelTime, factors: Mapping[str, float]
-) -> Iterator[Part]:
+) -> Iterator[AccountPart]:
     first_ns, second_ns = _time_of_reason(first, reason), _time_of_reason(second, reason)
     if not first_ns or not second_ns:
-        yield Part(f"{STALL}{reason}", first_ns - second_ns)
+        yield AccountPart(f"{STALL}{reason}", first_ns - second_ns)
         return
     weight = logarithmic_mean(first_ns, second_ns)
     stall_ratio = math.log(first.stalls[reason] / second.stalls[reason])
@@ -287,8 +287,8 @@ def _parts_of_reason(
         if name == INSTRUCTIONS and reason in _WITHOUT_INSTRUCTIONS:
             stall_ratio += logarithm
         else:
-            yield Part(name, weight * logarithm)
-    yield Part(f"{STALL}{reason}", weight * stall_ratio)
+            yield AccountPart(name, weight * logarithm)
+    yield AccountPart(f"{STALL}{reason}", weight * stall_ratio)
 
 
 def _time_of_reason(time: KernelTime, reason: str) -> float:

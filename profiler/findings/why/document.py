@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from profiler.analyse.why.account import Account, Part
+from profiler.analyse.why.account import Account, AccountPart
 from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.inside import PmSamples
 from profiler.analyse.why.kernel_profiles import Evidence
@@ -93,7 +93,7 @@ class _Accounted(NamedTuple):
     most: int
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[AccountPart]:
         """The parts that are listed."""
         return self.account.parts[: self.most]
 
@@ -210,7 +210,7 @@ def _slower_ns(account: Account) -> float:
 class AccountPartDocument(JsonObject):
     """One part of a difference, signed: positive makes `variant` slower."""
 
-    get = Source[tuple[Part, float]]()
+    get = Source[tuple[AccountPart, float]]()
     name: str = get(lambda row: shortened(row[0].name))
     """instructions (smsp__inst_issued.sum), warps_in_flight (smsp__warps_active.sum),
     tail_and_imbalance (sm__cycles_elapsed.max, smsp__cycles_active.avg), clock, residual,

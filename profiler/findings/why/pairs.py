@@ -20,7 +20,7 @@ from profiler.analyse.why.account import (
     STALL,
     WARPS,
     Account,
-    Part,
+    AccountPart,
     account,
     logarithmic_mean,
 )
@@ -51,7 +51,7 @@ __all__ = [
     "STALL",
     "WARPS",
     "Account",
-    "Part",
+    "AccountPart",
     "RoofAccount",
 ]
 

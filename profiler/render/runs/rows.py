@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from profiler.comparison.changes import BetweenRunsReason, CellChange, MetricChange
 from profiler.comparison.compare import RunComparison
-from profiler.comparison.programs import Machines, Program, Retuned, TunedChoice
+from profiler.comparison.programs import Machines, ProgramRelation, Retuned, TunedChoice
 from profiler.comparison.steps import RunStep
 from profiler.metrics.queries import label
 from profiler.model import FEWEST_BLOCKS, Verdict
@@ -155,15 +155,15 @@ def _metric_words(change: MetricChange) -> str:
 _VERDICT_CSS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad", Verdict.SAME: "same"}
 """The symbol before the word and its colour come with the class."""
 
-PROGRAM_WORDS: Mapping[Program, str] = {
-    Program.SAME_KEY: "unchanged",
-    Program.SAME_CODE: "same machine code",
-    Program.SAME_TORCH: "same version of torch",
-    Program.SAME_SOURCE: "same source and torch",
-    Program.FILES_EDITED: "files edited; taken to be the same",
-    Program.RETUNED: "tuned differently",
-    Program.CHANGED: "changed",
-    Program.UNKNOWN: "not known",
+PROGRAM_WORDS: Mapping[ProgramRelation, str] = {
+    ProgramRelation.SAME_KEY: "unchanged",
+    ProgramRelation.SAME_CODE: "same machine code",
+    ProgramRelation.SAME_TORCH: "same version of torch",
+    ProgramRelation.SAME_SOURCE: "same source and torch",
+    ProgramRelation.FILES_EDITED: "files edited; taken to be the same",
+    ProgramRelation.RETUNED: "tuned differently",
+    ProgramRelation.CHANGED: "changed",
+    ProgramRelation.UNKNOWN: "not known",
 }
 
 FIELD_WORDS: Mapping[str, str] = {

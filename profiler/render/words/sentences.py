@@ -9,7 +9,7 @@ from profiler.render.words import numbers
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """A piece of a sentence."""
 
     text: str
@@ -27,7 +27,7 @@ class Card:
     """Class of a verdict, whose word and symbol are in the answer."""
 
 
-Sentence = tuple[Part, ...]
+Sentence = tuple[TextPart, ...]
 
 _BEGIN, _END = "\x02", "\x03"
 """Around what stands out in a text. No text from outside has them (`outside_text.safe`)."""
@@ -41,7 +41,7 @@ def strong(text: str) -> str:
 def sentence_of(text: str) -> Sentence:
     """The parts of a text, some of which are `strong`; none of an empty text."""
     pieces = re.split(f"[{_BEGIN}{_END}]", text)
-    return tuple(Part(piece, bool(place % 2)) for place, piece in enumerate(pieces) if piece)
+    return tuple(TextPart(piece, bool(place % 2)) for place, piece in enumerate(pieces) if piece)
 
 
 def spoken(sentence: Sentence) -> str:

@@ -13,7 +13,7 @@ from profiler.findings.why import pairs as accounts
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.find import idle_difference
 from profiler.findings.why.hot_lines import HotLine
-from profiler.findings.why.pairs import BYTES, Account, PairWhy, Part, RoofAccount
+from profiler.findings.why.pairs import BYTES, Account, AccountPart, PairWhy, RoofAccount
 from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Verdict
 from profiler.notices import counted
@@ -159,7 +159,7 @@ _ENDS = 10
 """Letters at both ends that are left of a longer one: versions differ in the last ones."""
 
 
-def part_words(part: Part) -> str:
+def part_words(part: AccountPart) -> str:
     """Words for a part, by its sign: it adds time, or takes some away."""
     adds = part.ns >= 0
     if part.name in _FACTORS:
@@ -230,7 +230,7 @@ def roof_account_words(pair: PairWhy, account: RoofAccount) -> str:
     )
 
 
-def _large_parts(account: Account) -> tuple[Part, ...]:
+def _large_parts(account: Account) -> tuple[AccountPart, ...]:
     largest = abs(account.parts[0].ns) if account.parts else 0.0
     large = [part for part in account.parts if abs(part.ns) >= _SMALL * largest]
     return tuple(large[:MOST_NAMED])

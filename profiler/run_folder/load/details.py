@@ -37,7 +37,7 @@ from profiler.parse.bounded_files import read_packed
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import OPCODE, Listing, join_lines, read_source_page
-from profiler.parse.nsys import Timeline
+from profiler.parse.nsys import RecordedTimeline
 from profiler.parse.nsys_attribution import (
     Attribution,
     full_window,
@@ -107,7 +107,7 @@ def _tool_saw_work(attempt: Attempt, part: Attribution, facts: TimelineFacts) ->
 
 
 def _visit_parts(
-    attempt: Attempt, timeline: Timeline, facts: TimelineFacts, records: Sequence[Record]
+    attempt: Attempt, timeline: RecordedTimeline, facts: TimelineFacts, records: Sequence[Record]
 ) -> dict[Visit, Attribution]:
     """The part of the timeline in each finished visit."""
     single_visit = attempt.record.visit

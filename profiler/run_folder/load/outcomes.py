@@ -67,7 +67,7 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Failure:
+class CellFailure:
     """Why a cell failed, and the time limit of its visit (None: not known)."""
 
     outcome: Outcome
@@ -84,13 +84,13 @@ class Failure:
 
 def failures(
     plan: Plan, attempts: Sequence[Loaded], *, kind: SessionKind | None = None
-) -> dict[str, Failure]:
+) -> dict[str, CellFailure]:
     """Failures by cell id in attempts; `kind`: of the session that needs them.
 
     A failure while a cell is explained, or in a build with stamps, leaves the cell's measurements
     valid: only sessions of that kind see it.
     """
-    by_session: dict[str, dict[str, Failure]] = {cell.id: {} for cell in plan.cells}
+    by_session: dict[str, dict[str, CellFailure]] = {cell.id: {} for cell in plan.cells}
     trusted = {cell.id for cell in plan.cells if cell.variant.trust}
     for loaded in _deciding_attempts(attempts, kind):
         session = loaded.attempt.record.session
@@ -244,7 +244,7 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
     return (*command_parts, *(cell for cell in plan.cells if cell.id not in owners))
 
 
-def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str, Failure]]:
+def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str, CellFailure]]:
     """Failures of one attempt: those the runner recorded, then the one that ended it.
 
     A `trusted` cell passes the check after its last visit: it was measured before.
@@ -257,16 +257,16 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
             of_host = record.get("of_host", False)
             if of_host:
                 cause = f"{cause}; the host's fault: it is tried again when the run goes on"
-            yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit, of_host)
+            yield record["cell"], CellFailure(Outcome(record["outcome"]), cause, limit, of_host)
     result = loaded.attempt.result
     for cell, (outcome, cause) in (result.failed if result else {}).items():
         if cell in loaded.current_cells:
-            yield cell, Failure(Outcome(outcome), cause, limit)
+            yield cell, CellFailure(Outcome(outcome), cause, limit)
     for cell in loaded.cells_without_kernel():
         cause = "its range launched no kernel that the tool saw"
-        yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
+        yield cell, CellFailure(Outcome.NO_KERNEL, cause, limit)
     for cell, reason in loaded.fallback_reasons().items():
-        yield cell, Failure(Outcome.FELL_BACK, reason, limit)
+        yield cell, CellFailure(Outcome.FELL_BACK, reason, limit)
 
 
 def _facts_by_cell(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mapping[str, Any]]:
@@ -324,7 +324,7 @@ def _cells_by_metric(
 def _status(
     status: CellStatus,
     build: BuildResult | None,
-    failure: Failure | None,
+    failure: CellFailure | None,
     original: str | None,
     *,
     measured: bool,

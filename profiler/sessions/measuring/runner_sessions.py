@@ -16,7 +16,7 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.run_folder.load.loaded import Loaded
-from profiler.run_folder.load.outcomes import Failure
+from profiler.run_folder.load.outcomes import CellFailure
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
     SessionTemplate,
@@ -326,7 +326,9 @@ class _RunnerSession:
             v for v in self.work.missing if v not in self._handed_visits
         )
 
-    def _finish(self, folder: Path, result: SessionResult, failures: Mapping[str, Failure]) -> None:
+    def _finish(
+        self, folder: Path, result: SessionResult, failures: Mapping[str, CellFailure]
+    ) -> None:
         """Write how an attempt ended, and the cells that fail by its end (ids)."""
         failed = {cell: (fault.outcome.value, fault.cause) for cell, fault in failures.items()}
         self.work.failed.update(failed)

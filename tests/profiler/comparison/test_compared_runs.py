@@ -15,7 +15,7 @@ from profiler.commands.output import dump
 from profiler.commands.requests import CompareRequest
 from profiler.comparison.compare import compare
 from profiler.comparison.document import ComparisonDocument, comparison_document
-from profiler.comparison.programs import Program
+from profiler.comparison.programs import ProgramRelation
 from profiler.comparison.runs import find_runs, read_runs
 from profiler.errors import ExitCode, UsageError
 from profiler.model import Verdict
@@ -69,7 +69,7 @@ def test_known_factors_are_found_and_all_else_is_not(moved):
             assert (row.verdict, row.reason) == (None, BetweenRunsReason.CONTROL)
         else:
             assert row.verdict in (Verdict.SAME, Verdict.UNCLEAR), cell
-    assert {change.program for change in cells.values()} == {Program.SAME_KEY}
+    assert {change.program for change in cells.values()} == {ProgramRelation.SAME_KEY}
 
 
 def test_a_shift_of_the_whole_run_is_no_regression(pair):
@@ -230,8 +230,8 @@ def test_without_an_unchanged_baseline_nothing_is_decided(pair):
     assert {change.reason for change in cells.values()} == {BetweenRunsReason.NO_CONTROL}
     assert {change.verdict for change in cells.values()} == {Verdict.UNCLEAR}
     assert cells["slow..large"].ratio == pytest.approx(1.5, rel=0.02)
-    assert cells["plain..large"].program == Program.CHANGED
-    assert cells["slow..large"].program == Program.SAME_CODE
+    assert cells["plain..large"].program == ProgramRelation.CHANGED
+    assert cells["slow..large"].program == ProgramRelation.SAME_CODE
     # Another variant that did not change can stand in.
     found = pair.compare(newer, baseline="tree")
     assert found.last.control == "tree"
@@ -239,7 +239,8 @@ def test_without_an_unchanged_baseline_nothing_is_decided(pair):
 
 
 @pytest.mark.parametrize(
-    ("torch", "expected"), [("2.13.0", Program.SAME_TORCH), ("2.14.0", Program.UNKNOWN)]
+    ("torch", "expected"),
+    [("2.13.0", ProgramRelation.SAME_TORCH), ("2.14.0", ProgramRelation.UNKNOWN)],
 )
 def test_code_of_torch_is_the_same_as_far_as_its_version_says(pair, torch, expected):
     newer = pair.copy(environment={"torch": torch})
@@ -269,8 +270,8 @@ def test_an_edited_python_kernel_is_named_with_its_diff(pair):
     cells = found.last.cells
     assert found.last.control == "plain"
     assert found.last.changed_variants == ("slow",)
-    assert cells["slow..large"].program == Program.CHANGED
-    assert cells["tree..large"].program == Program.SAME_SOURCE
+    assert cells["slow..large"].program == ProgramRelation.CHANGED
+    assert cells["tree..large"].program == ProgramRelation.SAME_SOURCE
     (file,) = found.last.edited_files
     assert file.name == "kernels.py"
     assert file.diff[1:] == ("-x = 1", "-place = 'RUN'", "+x = 2"), "nothing private"
@@ -296,7 +297,9 @@ def test_edited_files_that_no_variant_is_known_to_use_are_said(pair):
     for run, text in ((pair.older, "x = 1\n"), (newer, "x = 2\n")):
         write_sources(run, {}, workload=text)
     found = pair.compare(newer)
-    assert {change.program for change in found.last.cells.values()} == {Program.FILES_EDITED}
+    assert {change.program for change in found.last.cells.values()} == {
+        ProgramRelation.FILES_EDITED
+    }
     assert found.last.control == "plain"
     (notice,) = found.notices
     assert notice.kind == NoticeKind.FILES_EDITED
@@ -314,7 +317,9 @@ def test_other_files_that_both_runs_opened_are_sources_too(pair):
         opened = {"spec:inner/mine.py": of_mine, "spec:kernel.cu": digest}
         change_json(run / "run.json", opened=opened)
     comparison = pair.compare(newer)
-    assert {change.program for change in comparison.last.cells.values()} == {Program.FILES_EDITED}
+    assert {change.program for change in comparison.last.cells.values()} == {
+        ProgramRelation.FILES_EDITED
+    }
     assert [file.name for file in comparison.last.edited_files] == ["kernel.cu"]
     assert [notice.kind for notice in comparison.notices] == [NoticeKind.FILES_EDITED]
 
@@ -344,9 +349,9 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     found = pair.compare(newer)
     cells = found.last.cells
     assert set(found.last.retuned) == {"wide..small", "wide..large"}
-    assert cells["wide..large"].program == Program.RETUNED, "whatever the key says"
-    assert cells["tree..large"].program == Program.SAME_KEY
-    assert not Program.RETUNED.unchanged
+    assert cells["wide..large"].program == ProgramRelation.RETUNED, "whatever the key says"
+    assert cells["tree..large"].program == ProgramRelation.SAME_KEY
+    assert not ProgramRelation.RETUNED.unchanged
     assert change_words(cells["wide..large"]).startswith("autotuner: num_warps 8 \u2192 4")
     assert "autotuner" not in change_words(cells["tree..large"])
     answer_text = "".join(part.text for sentence in sentences(found) for part in sentence)
@@ -421,7 +426,7 @@ def test_other_settings_makers_and_kernels_are_other_programs(pair):
         for cell in (f"{variant}..small", f"{variant}..large"):
             assert change_words(found.last.cells[cell]) == words
             assert (cell in found.last.retuned) == bool(words)
-            assert (found.last.cells[cell].program == Program.RETUNED) == bool(words)
+            assert (found.last.cells[cell].program == ProgramRelation.RETUNED) == bool(words)
     answer_text = "".join(part.text for sentence in sentences(found) for part in sentence)
     assert "The compiler's autotuner chose differently at 12 of 14 cells." in answer_text
 

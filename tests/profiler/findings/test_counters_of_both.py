@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from profiler.analyse.why.account import Account, Part
+from profiler.analyse.why.account import Account, AccountPart
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import Roof
 from profiler.findings.why.cells import CellWhy, KernelWhy
@@ -87,7 +87,11 @@ def test_what_is_a_tiny_share_of_the_work_comes_after_what_moved():
 
 def test_parts_stand_in_the_order_of_the_account():
     first = kernel(wavefronts=2e8, dram_bytes=3e9, launch__registers_per_thread=128.0)
-    parts = (Part("stall:mio_throttle", 5e5), Part("warps_in_flight", -3e5), Part("clock", 1.0))
+    parts = (
+        AccountPart("stall:mio_throttle", 5e5),
+        AccountPart("warps_in_flight", -3e5),
+        AccountPart("clock", 1.0),
+    )
     account = Account(2e6, 1e6, parts, (0.0, 0.0))
     moved = [row.group for row in rows(first, kernel(), account).values() if row.moved]
     assert list(dict.fromkeys(moved)) == [SHARED, "warps_in_flight", MEMORY]
@@ -97,8 +101,8 @@ def test_parts_stand_in_the_order_of_the_account():
 
 def test_the_same_account_in_several_stalls_is_one_part():
     """Two waits for memory that go against each other add up to their difference."""
-    parts = (Part("stall:long_scoreboard", 5e5), Part("stall:lg_throttle", -4.9e5))
-    account = Account(2e6, 1e6, (*parts, Part("stall:short_scoreboard", 1e5)), (0.0, 0.0))
+    parts = (AccountPart("stall:long_scoreboard", 5e5), AccountPart("stall:lg_throttle", -4.9e5))
+    account = Account(2e6, 1e6, (*parts, AccountPart("stall:short_scoreboard", 1e5)), (0.0, 0.0))
     first = kernel(wavefronts=2e8, dram_bytes=3e9)
     moved = [row.group for row in rows(first, kernel(), account).values() if row.moved]
     assert moved[0] == SHARED

@@ -20,7 +20,7 @@ from nsys_exports import (
 
 from profiler.errors import ParseError
 from profiler.parse import nsys_attribution
-from profiler.parse.nsys import Timeline, read_nsys
+from profiler.parse.nsys import RecordedTimeline, read_nsys
 from profiler.parse.nsys_attribution import NO_STACK, attribute
 
 CAPTURE = Path(__file__).parents[2] / "recordings/nsys-2025.3/three_iterations.sqlite"
@@ -291,7 +291,7 @@ def random_timeline(seed):
     calls["process"] = calls["thread"] // 2**24
     launched = calls.sample(60, replace=True, random_state=seed)
     operations = launched[["process", "correlation"]].assign(start_ns=range(100, 160))
-    return Timeline(
+    return RecordedTimeline(
         operations=operations.reset_index(drop=True).astype("Int64"),
         ranges=ranges.iloc[order].reset_index(drop=True).astype({"thread": "Int64"}),
         api=calls.astype({"thread": "Int64", "process": "Int64", "correlation": "Int64"}),

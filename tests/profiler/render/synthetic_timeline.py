@@ -10,7 +10,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, with_metrics, w
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.model import Problem
-from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
+from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, RecordedTimeline
 from profiler.parse.nsys_attribution import attribute
 from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
@@ -101,7 +101,7 @@ class Recorder:
         api = pd.DataFrame(self.calls, columns=list(API_COLUMNS)).astype({"name": "category"})
         api = api.astype(dict.fromkeys(("process", "thread", "correlation"), "Int64"))
         operations = operations.sort_values("start_ns", kind="stable", ignore_index=True)
-        return Timeline(operations, ranges, api)
+        return RecordedTimeline(operations, ranges, api)
 
 
 def train(recorder, step, layers, gpu):

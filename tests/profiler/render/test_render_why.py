@@ -11,7 +11,7 @@ from explained_runs import answer_pair, softmax_findings, with_verdict
 from recorded import findings_of_recording
 from synthetic_report import HOSTILE, make_report, without
 
-from profiler.analyse.why.account import Account, Part
+from profiler.analyse.why.account import Account, AccountPart
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import BUSY_UNITS
@@ -59,7 +59,7 @@ def plain(text):
 @pytest.mark.parametrize("reason", [*STALL_CAUSES, "unnamed"])
 def test_every_stall_reason_has_words(reason):
     assert reason in words.WAITS
-    assert f"({reason})" not in words.part_words(Part(f"stall:{reason}", 1.0))
+    assert f"({reason})" not in words.part_words(AccountPart(f"stall:{reason}", 1.0))
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, UNFUSED])
@@ -77,13 +77,13 @@ def test_every_roof_has_words(roof):
 
 
 def test_parts_are_called_by_their_sign():
-    assert words.part_words(Part("instructions", 1.0)) == "more instructions"
-    assert words.part_words(Part("instructions", -1.0)) == "fewer instructions"
-    assert words.part_words(Part("stall:barrier", -1.0)) == (
+    assert words.part_words(AccountPart("instructions", 1.0)) == "more instructions"
+    assert words.part_words(AccountPart("instructions", -1.0)) == "fewer instructions"
+    assert words.part_words(AccountPart("stall:barrier", -1.0)) == (
         "less waiting for other warps at barriers"
     )
-    assert words.part_words(Part("kernel:copy()", 1.0)) == "kernel copy"
-    assert words.part_words(Part("kernel:copy()", -1.0)) == "no kernel copy"
+    assert words.part_words(AccountPart("kernel:copy()", 1.0)) == "kernel copy"
+    assert words.part_words(AccountPart("kernel:copy()", -1.0)) == "no kernel copy"
 
 
 @pytest.mark.usefixtures("undrawn")

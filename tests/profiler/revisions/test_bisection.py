@@ -19,15 +19,15 @@ from profiler.findings.cell_numbers import Value
 from profiler.model import Verdict
 from profiler.revisions import bisection
 from profiler.revisions.bisection import (
+    AnswerJournal,
     Bisection,
-    Change,
-    Journal,
+    CommitChange,
     State,
     Step,
     Survey,
     bisect,
 )
-from profiler.revisions.report import Account, bisection_lines, change_words
+from profiler.revisions.report import StepAccount, bisection_lines, change_words
 from profiler.revisions.repository import Commit
 
 
@@ -47,7 +47,7 @@ def test_culprits_and_no_others_are_named(name):
 
 def lines_of(bisection):
     commits = [Commit(f"{place:040}", "2026-11-30", "") for place in range(COMMITS)]
-    accounts = {step.after: Account("code", (), (), None) for step in bisection.steps}
+    accounts = {step.after: StepAccount("code", (), (), None) for step in bisection.steps}
     return [*bisection_lines(bisection, commits, ("cell", "duration_ns"), accounts, {})]
 
 
@@ -77,7 +77,7 @@ def test_a_commit_that_fails_while_it_is_measured_is_skipped():
     def measure(places, attempt):
         failed = tuple(place for place in places if place in (7, 14))
         if failed:
-            return Survey((), Change(Verdict.NO_DATA), failed)
+            return Survey((), CommitChange(Verdict.NO_DATA), failed)
         return history.measure(places, attempt)
 
     bisection = bisect(COMMITS, history.prepare, measure)
@@ -88,7 +88,7 @@ def test_a_commit_that_fails_while_it_is_measured_is_skipped():
 def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
     history = History(levels(12))
 
-    same, none = Change(Verdict.SAME, 1.0, 1.0, 1.0), Change(Verdict.NO_DATA)
+    same, none = CommitChange(Verdict.SAME, 1.0, 1.0, 1.0), CommitChange(Verdict.NO_DATA)
     for second in (Survey((same,), same), Survey((), none, failed_places=(12,))):
 
         def measure(places, attempt, second=second):
@@ -162,7 +162,7 @@ class KilledError(Exception):
 
 def journalled(path, history, kill_at=None):
     """A bisection whose answers a journal keeps, killed before a session."""
-    journal = Journal(path)
+    journal = AnswerJournal(path)
     begun = 0
 
     def measure(places, attempt):
@@ -183,7 +183,7 @@ def journalled(path, history, kill_at=None):
 
 
 def _change(record):
-    return Change(**{**record, "verdict": Verdict(record["verdict"])})
+    return CommitChange(**{**record, "verdict": Verdict(record["verdict"])})
 
 
 @pytest.mark.parametrize("kind", [one_culprit, two_culprits])
@@ -202,9 +202,9 @@ def test_killed_anywhere_it_goes_on_to_the_same_answer(tmp_path, kind):
 
 def test_a_journal_that_ends_in_half_a_line_keeps_what_is_whole(tmp_path):
     path = tmp_path / "journal.jsonl"
-    Journal(path).answer(("a", 1), lambda: [1])
+    AnswerJournal(path).answer(("a", 1), lambda: [1])
     path.write_text(path.read_text() + '{"question": "b')
-    journal = Journal(path)
+    journal = AnswerJournal(path)
     assert journal.answer(("a", 1), lambda: [2]) == [1]
     assert journal.answer(("b",), lambda: "c") == "c"
-    assert Journal(path).answer(("b",), lambda: "d") == "c"
+    assert AnswerJournal(path).answer(("b",), lambda: "d") == "c"

@@ -22,7 +22,7 @@ from profiler.run_folder.folder import (
 )
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.notices import notices_of
-from profiler.run_folder.load.outcomes import Failure, failures, gather
+from profiler.run_folder.load.outcomes import CellFailure, failures, gather
 from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
 
@@ -96,7 +96,7 @@ def test_failures_and_facts_of_a_cell_with_another_key_are_not_used(place):
     found = outcomes(place.results())
     assert found[PLAIN] is found[TREE] is Outcome.NOT_MEASURED
     assert found[LOOP] is Outcome.RAISED
-    assert failures(place.plan, place.load()) == {LOOP: Failure(Outcome.RAISED, "on purpose")}
+    assert failures(place.plan, place.load()) == {LOOP: CellFailure(Outcome.RAISED, "on purpose")}
 
 
 def test_a_cell_that_is_in_no_key_of_today_is_left_out(place):
@@ -348,12 +348,12 @@ def test_failures_of_the_journal_become_statuses(place):
 
 
 def test_a_failure_under_a_shorter_time_limit_does_not_stand():
-    hung = Failure(Outcome.TIMED_OUT, "no answer", time_limit_s=10.0)
+    hung = CellFailure(Outcome.TIMED_OUT, "no answer", time_limit_s=10.0)
     assert hung.is_lasting(10.0)
     assert hung.is_lasting(5.0)
     assert not hung.is_lasting(20.0)
-    assert Failure(Outcome.TIMED_OUT, "no answer").is_lasting(20.0)
-    assert Failure(Outcome.RAISED, "x", time_limit_s=10.0).is_lasting(20.0)
+    assert CellFailure(Outcome.TIMED_OUT, "no answer").is_lasting(20.0)
+    assert CellFailure(Outcome.RAISED, "x", time_limit_s=10.0).is_lasting(20.0)
 
 
 def test_the_last_attempt_that_worked_on_a_cell_decides(place):
@@ -393,8 +393,8 @@ def test_failures_of_the_end_of_a_process_become_statuses(place):
     )
     found = failures(place.plan, place.load())
     assert found == {
-        PLAIN: Failure(Outcome.TIMED_OUT, "no answer"),
-        TREE: Failure(Outcome.RAISED, "seen first"),
+        PLAIN: CellFailure(Outcome.TIMED_OUT, "no answer"),
+        TREE: CellFailure(Outcome.RAISED, "seen first"),
     }
     assert {c: o for c, o in outcomes(place.results()).items() if o.failed} == {
         PLAIN: Outcome.TIMED_OUT,
