@@ -13,7 +13,7 @@ from distributed.comm.core import CommClosedError
 
 from profiler.cluster.giving import Piece, Share, Team, as_profiler_error, scheduler_loss_error
 from profiler.cluster.on_worker import device_among, device_of, worker_machine
-from profiler.cluster.parcels import Batch, path_from_here, plan_part
+from profiler.cluster.parcels import Batch, SentSpec, plan_part
 from profiler.cluster.problems import ExplainShare, ProblemShare, homes_of, keys_by_cell
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
@@ -175,13 +175,10 @@ def _earlier_run(request: MeasureRequest, device: str | None = None) -> RunFolde
 def _machine_of_worker(team: Team) -> Machine:
     """The machine of the first worker that can measure the experiment; raises why none can."""
     problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
-    loaded = team.request.loaded
     for address in team.addresses().values():
         answer = team.client.run(
             worker_machine,
-            path_from_here(loaded.path),
-            loaded.text,
-            loaded.flags,
+            SentSpec.of(team.request.loaded),
             timeline=team.request.timeline,
             workers=[address],
             on_error="return",

@@ -18,9 +18,9 @@ from profiler.cluster import measure
 from profiler.cluster.on_worker import device_among, require_device, resources_of
 from profiler.cluster.parcels import (
     Parcel,
+    SentSpec,
     TaskOrder,
     parcel_of,
-    path_from_here,
     unpacked_run,
 )
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
@@ -109,9 +109,7 @@ class Team:
         loaded = self.request.loaded
         order = TaskOrder(
             run=self.queue.name,
-            spec_text=loaded.text,
-            spec_path=path_from_here(loaded.path),
-            overrides=loaded.flags,
+            spec=SentSpec.of(loaded),
             plan=plan,
             builds=tuple(builds),
             stamped=self.stamped,

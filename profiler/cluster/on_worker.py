@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,10 +26,10 @@ from profiler.cluster.parcels import (
     WITHOUT_EXPLANATIONS,
     Batch,
     Parcel,
+    SentSpec,
     TaskOrder,
     content_hash,
     packed_run,
-    spec_of_text,
     unpacked_run,
 )
 from profiler.errors import EnvironmentUnusable, Interrupted
@@ -102,9 +102,9 @@ def require_device(environment: Environment, device: str) -> None:
         )
 
 
-def worker_machine(path: str, text: str, overrides: Sequence[str], *, timeline: bool) -> Machine:
+def worker_machine(spec: SentSpec, *, timeline: bool) -> Machine:
     """Machine of the worker for an experiment, without paths of tools; raises why it cannot."""
-    loaded = spec_of_text(path, text, overrides)
+    loaded = spec.load()
     machine = find_machine(loaded.experiment, loaded.base, timeline=timeline)
     ncu, nsys = machine.ncu and Path("ncu"), machine.nsys and Path("nsys")
     return replace(machine, ncu=ncu, nsys=nsys)
@@ -197,10 +197,7 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Pa
             f"{order.profiler_version}.",
             remedy="Install the same version on both.",
         )
-    overrides = (
-        (*order.overrides, WITHOUT_EXPLANATIONS) if order.explain is None else order.overrides
-    )
-    loaded = spec_of_text(order.spec_path, order.spec_text, overrides)
+    loaded = order.spec.load(*([WITHOUT_EXPLANATIONS] if order.explain is None else []))
     machine = find_machine(loaded.experiment, loaded.base, timeline=order.timeline)
     require_device(machine.environment, order.device)
     sources = None  # where files are missing
@@ -208,7 +205,7 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Pa
         sources = source_hashes(loaded.experiment, loaded.base, order.plan.cells)
     if sources != order.sources:
         raise EnvironmentUnusable(
-            f"The files behind {order.spec_path} are not those of the coordinator.",
+            f"The files behind {order.spec.path} are not those of the coordinator.",
             remedy="Start the worker in a copy of the same folder: sources do not travel.",
         )
     for name in variables_now(loaded.experiment, loaded.base):

@@ -25,6 +25,26 @@ WITHOUT_EXPLANATIONS = "collect.explain=false"
 """Override: the cells to explain depend on all problems, so the coordinator chooses them."""
 
 
+@dataclass(frozen=True)
+class SentSpec:
+    """An experiment file on its way to a worker, which may lie elsewhere there."""
+
+    text: str
+    path: str
+    """Path from the working folders of the coordinator and of the worker."""
+    overrides: tuple[str, ...]
+
+    @classmethod
+    def of(cls, loaded: LoadedSpec) -> SentSpec:
+        """What a worker needs to load an experiment as it is loaded here."""
+        return cls(loaded.text, _path_from_here(loaded.path), loaded.flags)
+
+    def load(self, *further_overrides: str) -> LoadedSpec:
+        """The experiment, as of a file at the path; raises SpecError as `load_spec`."""
+        document = read_text(Path(self.path), self.text)
+        return check_document(document, overrides=(*self.overrides, *further_overrides))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Configurations that a search proposes, to be measured beside the baseline."""
@@ -44,10 +64,7 @@ class TaskOrder:
 
     run: str
     """Id of this execution of the coordinator; files that a worker keeps belong to one."""
-    spec_text: str
-    spec_path: str
-    """Path from the working folders of the coordinator and of the worker."""
-    overrides: tuple[str, ...]
+    spec: SentSpec
     plan: Plan
     """The cells to measure, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
@@ -67,11 +84,6 @@ class TaskOrder:
     batch: Batch | None = None
     """Batch of a search; None: problems are measured, or cells explained."""
     profiler_version: str = field(default=profiler.__version__)
-
-
-def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:
-    """An experiment from its text, as of a file at a path; raises SpecError as `load_spec`."""
-    return check_document(read_text(Path(path), text), overrides=overrides)
 
 
 def plan_part(
@@ -94,7 +106,7 @@ def plan_part(
     return replace(plan, cells=cells, sessions=sessions, excluded=(), search=None)
 
 
-def path_from_here(path: Path) -> str:
+def _path_from_here(path: Path) -> str:
     """Path of a file from the working folder, absolute where it lies elsewhere."""
     here, absolute = Path.cwd(), path.absolute()
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

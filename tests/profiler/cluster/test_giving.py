@@ -72,7 +72,7 @@ class Pieces(Share):
 def pieces(monkeypatch, tmp_path):
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
     monkeypatch.setattr("profiler.cluster.giving.variables_now", Mock())
-    monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
+    monkeypatch.setattr("profiler.cluster.giving.SentSpec", Mock())
     monkeypatch.setattr("profiler.cluster.giving.TaskOrder", Mock())
     monkeypatch.setattr("profiler.cluster.giving.asdict", Mock(return_value={}))
     run = RunFolder(tmp_path / "mine")
