@@ -50,6 +50,10 @@ class Arguments:
                 f"for, of {', '.join(sorted(named_values)) or 'none'}"
             )
         call = partial(function, *values, *unnamed.values(), **by_keyword)
+        return self.with_gradients(call)
+
+    def with_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """The call under `torch.enable_grad`, if gradients of an input are asked for."""
         return torch.enable_grad()(call) if self.have_gradients else call
 
     def with_fresh_gradients(self, call: Callable[[], Any]) -> Callable[[], Any]:

@@ -100,7 +100,10 @@ class FunctionWorkload:
         bound = inputs.bind(entry.function, problem, parameters)
 
         def set_up() -> Callable[[], Any]:
-            return inputs.with_fresh_gradients(_launch_of(entry, options, bound))
+            call = _launch_of(entry, options, bound)
+            if options.setup:  # its function was bound with gradients, what it returned was not
+                call = inputs.with_gradients(call)
+            return inputs.with_fresh_gradients(call)
 
         with watch_launch() as tuned:
             call = set_up()

@@ -518,17 +518,22 @@ def test_a_baseline_that_is_made_of_weights_is_its_own_reference(kind):
     assert launch().dtype == torch.float32
 
 
-def test_gradients_of_inputs_do_not_add_up_from_launch_to_launch():
+@pytest.mark.parametrize("setup", [False, True], ids=["function", "launch of a setup"])
+def test_gradients_of_inputs_do_not_add_up_from_launch_to_launch(setup):
     experiment = Experiment("e")
     experiment.inputs(lambda rows: torch.ones(rows, requires_grad=True))
 
-    @experiment.variant
+    @experiment.variant(setup=setup)
     def backward(x):
-        (3 * x).sum().backward()
-        return x.grad
+        def forward_and_backward():
+            (3 * x).sum().backward()
+            return x.grad
 
-    *_, launch = prepared(experiment, {"function": "backward"})
-    assert [launch().tolist() for _ in range(3)] == [[3.0] * 3] * 3
+        return forward_and_backward if setup else forward_and_backward()
+
+    with torch.no_grad():  # as in the runner
+        *_, launch = prepared(experiment, {"function": "backward"})
+        assert [launch().tolist() for _ in range(3)] == [[3.0] * 3] * 3
 
 
 async def awaited(x):
