@@ -626,7 +626,7 @@ class _Tally:
             f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
             f"{list(self.worst_at)}: got {value_text}, expected {expected_text}"
             f"{self._worst_error_text()} (allowed in {dtype}: {bound}"
-            f"{self._passing_tolerance_text(got, always=own_reference)})"
+            f"{self._passing_tolerance_text(got, expected, always=own_reference)})"
             f"{self._narrow_types_text(got, expected)}"
             + ("; nan is also what an element that was never written holds" if is_unwritten else "")
         )
@@ -649,22 +649,30 @@ class _Tally:
             "or from 16-bit types: if they are meant, allow them by a tolerance"
         )
 
-    def _passing_tolerance_text(self, got: torch.Tensor, *, always: bool) -> str:
+    def _passing_tolerance_text(
+        self, got: torch.Tensor, expected: torch.Tensor, *, always: bool
+    ) -> str:
         """`; tolerance that would pass: …`, as the experiment file writes it; empty for none.
 
         None of a result that is not nearly right, unless `always`: its kernel is wrong, not the
-        tolerance.
+        tolerance. None that allows half of the largest element, by which little could be wrong.
         """
         few = self.wrong <= max(1, MOST_NEARLY_RIGHT * got.numel())
         if not (few or always) or got.dtype == torch.bool:
             return ""
         absolute, relative = self.tolerance.absolute, self.tolerance.relative
-        forms: list[str] = []
+        passing: list[Tolerance] = []
         one_off = _is_whole(got) and self.needed.absolute <= 1  # rounded to the other whole number
         if one_off or _may_pass(self.needed.absolute, absolute, always=always):
-            forms.append(_yaml(rounded_up(self.needed.absolute), relative))
+            passing.append(Tolerance(rounded_up(self.needed.absolute), relative))
         if _may_pass(self.needed.relative, relative, always=always):
-            forms.append(_yaml(absolute, rounded_up(self.needed.relative)))
+            passing.append(Tolerance(absolute, rounded_up(self.needed.relative)))
+        largest = largest_magnitude(expected)
+        forms = [
+            _yaml(bound)
+            for bound in passing
+            if one_off or not bound.absolute + bound.relative * largest > largest / 2 > 0
+        ]
         return f"; tolerance that would pass: {' or '.join(forms)}" if forms else ""
 
 
@@ -719,8 +727,8 @@ def _largest(values: Any) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _yaml(absolute: float, relative: float) -> str:
-    return f"{{absolute: {absolute:g}, relative: {relative:g}}}"
+def _yaml(bound: Tolerance) -> str:
+    return f"{{absolute: {bound.absolute:g}, relative: {bound.relative:g}}}"
 
 
 def rounded_up(bound: float) -> float:

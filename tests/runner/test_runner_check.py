@@ -146,6 +146,9 @@ def test_no_bound_is_named_where_none_would_pass():
     assert "would pass" not in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
     message = complaint(torch.tensor([2e-4]), torch.tensor([0.0]), {})
     assert message.endswith("tolerance that would pass: {absolute: 0.0002, relative: 1.3e-06})")
+    almost = torch.tensor([0.0, *[1.0] * 200], dtype=torch.bfloat16)
+    message = complaint(almost, torch.ones(201), {})
+    assert "would pass" not in message  # relative: 1, by which zeros would be right
 
 
 def test_an_error_of_the_size_of_tf32_names_it():
