@@ -23,6 +23,7 @@ from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measure import MeasureRequest, decide_steps
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import edited_files, hash_files, opened_now
@@ -414,7 +415,8 @@ def _dry_measurement(
         keys=keys,
         reader=request.reader,
         opened=run.record().opened if run.exists() else {},
-        templates=Templates(execution, run.path, stamped=stamped),
+        stamped=stamped,
     )
+    writer = AttemptWriter(book, Templates(execution, run.path))
     silent_console = Console(quiet=True)
-    return _DryMeasurement(book, ProgressReporter(silent_console, silent_console, quiet=True))
+    return _DryMeasurement(writer, ProgressReporter(silent_console, silent_console, quiet=True))

@@ -37,6 +37,7 @@ from profiler.sessions.early import EarlyStart
 from profiler.sessions.execution import Budget, Execution, SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
@@ -131,17 +132,18 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         keys=keys,
         reader=request.reader,
         opened=record.opened,
-        templates=Templates(
-            request,
-            run.path,
-            libraries={build.variant: build.library for build in builds},
-            stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
-            range_profiler=build_range_profiler(request),
-            lock_file=lock_file,
-        ),
-        on_attempt=request.on_attempt,
+        stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
     )
-    measurement = Measurement(book, reporter, run.seconds(), request.meanwhile)
+    templates = Templates(
+        request,
+        run.path,
+        libraries={build.variant: build.library for build in builds},
+        stamped=book.stamped,
+        range_profiler=build_range_profiler(request),
+        lock_file=lock_file,
+    )
+    writer = AttemptWriter(book, templates, request.on_attempt)
+    measurement = Measurement(writer, reporter, run.seconds(), request.meanwhile)
     with _deletion_as_error(run), measurement:
         if request.early is not None and request.early.run == run:
             measurement.adopt(request.early.take())

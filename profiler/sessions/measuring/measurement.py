@@ -30,6 +30,7 @@ from profiler.sessions.forecasts.session_costs import (
     read_costs,
 )
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.measuring.program_sessions import ProgramSessions
 from profiler.sessions.measuring.runner_sessions import RunnerSessions, Work
 from profiler.sessions.progress import ProgressReporter, VisitProgress
@@ -42,7 +43,7 @@ Upcoming = Callable[[], Iterable[SessionPlan]]
 class Measurement:
     """Makes the visits of one session after another, into one run folder."""
 
-    book: AttemptBook
+    writer: AttemptWriter
     reporter: ProgressReporter
     earlier_executions: Executions = ()
     """Where the seconds of earlier executions went."""
@@ -56,9 +57,14 @@ class Measurement:
         workload = self.book.execution.loaded.experiment.workload
         meanwhile = Meanwhile(self.meanwhile)
         if isinstance(workload, CommandWorkload):
-            self._sessions = ProgramSessions(self.book, workload, self.reporter, meanwhile)
+            self._sessions = ProgramSessions(self.writer, workload, self.reporter, meanwhile)
         else:
-            self._sessions = RunnerSessions(self.book, self.reporter.say, meanwhile)
+            self._sessions = RunnerSessions(self.writer, self.reporter.say, meanwhile)
+
+    @property
+    def book(self) -> AttemptBook:
+        """What the attempts of the run have."""
+        return self.writer.book
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +72,7 @@ class Measurement:
     def __exit__(self, *_: object) -> None:
         """End the processes whose sessions do not come, and wait for packing to finish."""
         self._sessions.close()
-        self.book.close()
+        self.writer.close()
 
     def adopt(self, waiting: Waiting | None) -> None:
         """Let a session use a runner process that waits already, if there is one."""
@@ -75,8 +81,8 @@ class Measurement:
 
     def recover_attempts(self) -> None:
         """Complete the attempts of a profiler that was killed, as far as it can be done."""
-        self.book.recover_attempts()
-        self.book.check_recovered_kernels()
+        self.writer.recover_attempts()
+        self.writer.check_recovered_kernels()
 
     def measure(self, session: SessionPlan, title: str = "", upcoming: Upcoming = tuple) -> None:
         """Make the missing visits of a session; `title` is its name on the console.

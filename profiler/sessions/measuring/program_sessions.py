@@ -24,6 +24,7 @@ from profiler.runner import protocol
 from profiler.sessions.attempt import reserved_attempt
 from profiler.sessions.execution import Meanwhile
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.measuring.runner_sessions import Work
 from profiler.sessions.process import SessionResult
 from profiler.sessions.program import (
@@ -114,7 +115,7 @@ def turns_of(visits: Iterable[tuple[SessionPlan, Iterable[Visit]]]) -> Turns:
 class ProgramSessions:
     """Makes visits of sessions in order, while the tool of the next visit starts."""
 
-    book: AttemptBook
+    writer: AttemptWriter
     workload: CommandWorkload
     reporter: ProgressReporter
     meanwhile: Meanwhile
@@ -127,6 +128,11 @@ class ProgramSessions:
             places=min(_MOST_WAITING, places()),
             import_is_safe=True,
         )
+
+    @property
+    def book(self) -> AttemptBook:
+        """What the attempts of the run have."""
+        return self.writer.book
 
     def close(self) -> None:
         """End the processes whose visits do not come."""
@@ -190,18 +196,18 @@ class ProgramSessions:
             folder, end = self._run_turn(program, turn, turns)
         if tool_was_killed(end):  # which is no fault of the program: once more
             self.reporter.say(f"{turn.name}: {turn.session.collector} {ending(end.returncode)}")
-            self.book.finish(folder, _command_result(folder, [], end, None))
-            self.book.announce(folder)
+            self.writer.finish(folder, _command_result(folder, [], end, None))
+            self.writer.announce(folder)
             self._room.end_begun()  # one program at a time
             folder, end = self._run_turn(program, turn, turns)
-        self.book.keep_files(session, folder, end)
+        self.writer.keep_files(session, folder, end)
         loaded = self.book.load(self.book.run.attempt(folder))
         fault, measured = loaded.part_fault, bool(loaded.visits)
         failure = program.failure(
             folder, end, measured=measured or bool(fault), may_match=may_match
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
-        self.book.finish(folder, _command_result(folder, [turn.visit.cell], end, failure))
-        self.book.announce(folder)
+        self.writer.finish(folder, _command_result(folder, [turn.visit.cell], end, failure))
+        self.writer.announce(folder)
         return end, failure, loaded
 
     def _run_turn(
@@ -209,7 +215,7 @@ class ProgramSessions:
     ) -> tuple[Path, SessionResult]:
         """Run the process of a visit; returns its folder and how it ended."""
         record = self._program_record(program, turn)
-        folder = self.book.begin(turn.session, record, waiting)
+        folder = self.writer.begin(turn.session, record, waiting)
         command = self._program_command(program, turn, record, folder)
         self.book.run.write_command(folder, shlex.join(command.argv))
         began = time.monotonic() if waiting is None else waiting.began
@@ -224,7 +230,7 @@ class ProgramSessions:
             if turns.may_go_on(turn):
                 self._let_next_begin(turns, end_records[-1])
 
-        with self.book.clocks(folder, waiting):
+        with self.writer.clocks(folder, waiting):
             end = run_visit(
                 program, command, folder, waiting=waiting, on_start=on_start, on_end=on_end
             )
@@ -240,7 +246,7 @@ class ProgramSessions:
         waiting = self._room.observe(record)
         if waiting is None:
             return
-        with self.book.begun_early(waiting, ()):
+        with self.writer.begun_early(waiting, ()):
             go(waiting)
         self._room.expect(turns.ahead()[1:])
 
@@ -257,16 +263,16 @@ class ProgramSessions:
 
     def _program(self, session: SessionPlan) -> Program:
         """The external command with the tool and limits of a session."""
-        tool = self.book.templates.collector(session)
+        tool = self.writer.templates.collector(session)
         if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
             raise TypeError(f"{session.collector} cannot measure an external command")
         return Program(
             self.workload,
             base=self.book.execution.loaded.base,
             tool=tool,
-            metrics=self.book.templates.metrics(session),
-            limits=self.book.templates.limits(),
-            lock_file=self.book.templates.lock_file,
+            metrics=self.writer.templates.metrics(session),
+            limits=self.writer.templates.limits(),
+            lock_file=self.writer.templates.lock_file,
             variables=self.book.execution.machine.variables,
         )
 
@@ -291,7 +297,7 @@ class ProgramSessions:
         if parts is not None and session.kind is SessionKind.EXPLAIN:
             parts = replace(parts, take=1)  # one launch tells why
         first = session.name == self.book.plan.sessions[0].name and visit.block == visit.arm == 0
-        record = self.book.record(session, [visit])
+        record = self.writer.record(session, [visit])
         counts = first and isinstance(parts, OrderedParts)
         return replace(record, visit=asdict(visit), parts=parts, counted=counts)
 
@@ -326,7 +332,7 @@ class ProgramSessions:
             self.book.run.write_command(folder, line)
             end, failure = run_check(program, command, folder)
             finish_attempt(folder, _command_result(folder, checked, end, failure))
-            self.book.announce(folder)
+            self.writer.announce(folder)
             failed |= dict.fromkeys(checked, failure) if failure is not None else {}
         return failed
 

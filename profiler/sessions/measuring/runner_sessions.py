@@ -29,6 +29,7 @@ from profiler.sessions.attempt import (
 )
 from profiler.sessions.execution import Meanwhile
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Recovery, chunk
@@ -88,7 +89,7 @@ class Work:
 class RunnerSessions:
     """Makes visits of sessions in order, while processes of later sessions wait."""
 
-    book: AttemptBook
+    writer: AttemptWriter
     say: Callable[[str], None]
     meanwhile: Meanwhile
     room: WaitingRoom[SessionPlan] = field(init=False)
@@ -97,6 +98,11 @@ class RunnerSessions:
 
     def __post_init__(self) -> None:
         self.room = WaitingRoom(self._start_waiting, self.say)
+
+    @property
+    def book(self) -> AttemptBook:
+        """What the attempts of the run have."""
+        return self.writer.book
 
     def close(self) -> None:
         """End the processes whose sessions do not come."""
@@ -155,7 +161,7 @@ class RunnerSessions:
         if not visits:
             return
         is_another = session.name != work.session.name
-        template = self.book.templates.session(session, work.checked | work.checked_now)
+        template = self.writer.templates.session(session, work.checked | work.checked_now)
         needed_roofs = self.book.roofs(session, work.earlier)
         roofs = tuple(roof for roof in needed_roofs if roof not in work.roofs)
         template = replace(
@@ -165,7 +171,7 @@ class RunnerSessions:
             if is_another
             else frozenset(),
         )
-        with self.book.begun_early(waiting, visits):
+        with self.writer.begun_early(waiting, visits):
             hand_visits(template, visits, waiting)
 
     def start_now(self, session: SessionPlan) -> Waiting | None:
@@ -177,7 +183,7 @@ class RunnerSessions:
 
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""
-        template = self.book.templates.session(session)
+        template = self.writer.templates.session(session)
         with reserved_attempt(self.book.run, session.name) as orders:
             return start_waiting(template, orders)
 
@@ -197,12 +203,17 @@ class _RunnerSession:
         session = self.work.session
         # Newly compiled code was not checked by an earlier attempt.
         checked = frozenset() if session.recompiles else self.work.checked
-        self._template = self.book.templates.session(session, checked)
+        self._template = self.writer.templates.session(session, checked)
 
     @property
     def book(self) -> AttemptBook:
-        """The attempts of the run."""
+        """What the attempts of the run have."""
         return self.row.book
+
+    @property
+    def writer(self) -> AttemptWriter:
+        """Writes the attempts of the session."""
+        return self.row.writer
 
     def run(self) -> None:
         """Make visits, one process after another, until each has results or its cell failed."""
@@ -250,7 +261,7 @@ class _RunnerSession:
         self, visits: Sequence[Visit], waiting: Waiting | None = None
     ) -> tuple[Path, SessionResult]:
         """Have one process make its visits; returns its folder and how it ended."""
-        book, session = self.book, self.work.session
+        book, writer, session = self.book, self.writer, self.work.session
         template = replace(
             self._template,
             practical_roofs=book.roofs(session, book.attempts()),
@@ -260,7 +271,7 @@ class _RunnerSession:
         )
         goes_on = shares_process(session)
         process = self.row.start_now(session) if goes_on and waiting is None else waiting
-        folder = book.begin(session, book.record(session, visits), process)
+        folder = writer.begin(session, writer.record(session, visits), process)
         set_first = ("env", *(f"{name}={text}" for name, text in self._env(visits).items()))
         argv = (*(set_first if len(set_first) > 1 else ()), *self._template.command(folder).argv)
         book.run.write_command(folder, shlex.join(argv))
@@ -277,7 +288,7 @@ class _RunnerSession:
                 self.row.observe(record, self.work, self._remaining_visits)
 
         began = time.monotonic() if waiting is None else waiting.began
-        with book.clocks(folder, waiting):
+        with writer.clocks(folder, waiting):
             result = run_attempt(
                 template,
                 visits,
@@ -293,7 +304,7 @@ class _RunnerSession:
         book.execution.seconds.session(
             folder.name, began, runner_journal.read_journal(folder / JOURNAL_FILE)
         )
-        book.keep_files(session, folder, result)
+        writer.keep_files(session, folder, result)
         return folder, result
 
     def _env(self, visits: Sequence[Visit]) -> Mapping[str, str]:
@@ -332,9 +343,9 @@ class _RunnerSession:
         """Write how an attempt ended, and the cells that fail by its end (ids)."""
         failed = {cell: (fault.outcome.value, fault.cause) for cell, fault in failures.items()}
         self.work.failed.update(failed)
-        self.book.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
-        self.book.check_kernels(self.book.run.attempt(folder))
-        self.book.announce(folder)
+        self.writer.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
+        self.writer.check_kernels(self.book.run.attempt(folder))
+        self.writer.announce(folder)
         if failures and result.failing_cell is not None:
             cell = result.failing_cell.cell
             self.progress.failed(cell, f"{failures[cell].outcome}: {failures[cell].cause}")
