@@ -46,6 +46,12 @@ class NoticeKind(Enum):
         "A replay shows what was recorded and ignores {settings}.",
         "Measure on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
     )
+    NO_GPU_VISIBLE = (
+        Severity.WARNING,
+        "No NVIDIA GPU was visible: these are times of the CPU ({cpu}).",
+        "For a GPU, see nvidia-smi and CUDA_VISIBLE_DEVICES; in a container pass it through "
+        "(--gpus all). Where the CPU is meant, say so: --device cpu.",
+    )
     UNLOCKED_CLOCKS = (
         Severity.INFO,
         "The GPU's clocks were not locked (clock control: {clock_control}).",

@@ -5,6 +5,10 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from profiler.notices import NoticeKind
+
 ENDINGS = str(Path(__file__).parent / "workloads/endings.py")
 TIMERS = ["wall_clock", "torch_kernels", "timer"]
 WELL = {"well": "well", "also": "also"}
@@ -42,6 +46,17 @@ def test_the_same_cells_by_three_timers(profiler):
     page = (run / "index.html").read_text()
     assert 'id="timers"' in page
     assert "wall clock \u00f7 CUDA events" in page
+
+
+@pytest.mark.parametrize(("device", "is_told"), [("auto", True), ("cpu", False)])
+def test_times_of_the_cpu_are_told_where_a_gpu_was_looked_for(profiler, device, is_told):
+    """The answer of `--timer` was the same with and without a GPU."""
+    spec = write_spec(profiler, [4], device=device, blocks=2, repeats=1, metrics=["duration_ns"])
+    done = profiler(spec, "--timer", "--no-report", "--json", "-", CUDA_VISIBLE_DEVICES="")
+    assert done.code == 0, done.err
+    (notices,) = {tuple(notice["kind"] for notice in done.json["notices"])}
+    assert (NoticeKind.NO_GPU_VISIBLE.key in notices) is is_told
+    assert ("No NVIDIA GPU was visible: these are times of the CPU" in done.err) is is_told
 
 
 def test_ncu_only_counts_and_the_timer_is_judged(profiler):

@@ -43,9 +43,9 @@ from profiler.findings.gates import (
 )
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Cell, Outcome, Plan, Span
-from profiler.notices import Notice, NoticeKind, counted
+from profiler.notices import Notice, NoticeKind, counted, remedy, text
 from profiler.planning.plan import judged_plan
-from profiler.planning.readiness import check_ready
+from profiler.planning.readiness import check_ready, cpu_notice
 from profiler.planning.session_plans import NCU, sessions_differ_on
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
@@ -245,7 +245,7 @@ def _machine_or_recording(
         _warn_of_replay(recording, reporter)
         return recording
     try:
-        return find_machine(
+        machine = find_machine(
             loaded.experiment, loaded.base, timeline=request.timeline, inquiry=request.inquiry
         )
     except EnvironmentUnusable as problem:
@@ -258,6 +258,9 @@ def _machine_or_recording(
         recording = open_run(beside)
         _warn_of_replay(recording, reporter)
         return recording
+    if on_cpu := cpu_notice(loaded.experiment, machine.environment):
+        reporter.warn(f"{text(on_cpu)} {remedy(on_cpu)}")
+    return machine
 
 
 def _with_replay(remedy: str | None, request: RunRequest, recording: Path | None) -> str | None:

@@ -22,7 +22,7 @@ from profiler.collect.programs import find_program
 from profiler.errors import SpecError, nearest_file
 from profiler.kernels.arithmetic import ExpressionError, parse
 from profiler.metrics.queries import COMMONEST_CAPABILITY, correction_of_name, is_raw_name
-from profiler.model import ALPHA, FEWEST_BLOCKS, Plan
+from profiler.model import ALPHA, FEWEST_BLOCKS, Environment, Plan
 from profiler.notices import Notice, NoticeKind, first_names, remedy, text
 from profiler.planning.cuda_file import Fault, cuda_faults, cuda_notes
 from profiler.planning.matrix import value_text
@@ -89,6 +89,18 @@ def unchecked_notice(experiment: Experiment) -> Notice | None:
         return None
     is_checked = workload.check is not None or workload.exit_code is not None
     return None if is_checked else Notice(NoticeKind.RESULTS_UNCHECKED)
+
+
+def cpu_notice(experiment: Experiment, environment: Environment) -> Notice | None:
+    """Notice that times are of the CPU because no GPU is visible.
+
+    None where one is, or the CPU was asked for.
+    """
+    is_asked_for = experiment.collect.device != "auto"
+    is_program = isinstance(experiment.workload, CommandWorkload)
+    if environment.gpu or not environment.cpu or is_asked_for or is_program:
+        return None
+    return Notice(NoticeKind.NO_GPU_VISIBLE, {"cpu": environment.cpu})
 
 
 def _verdict_notes(plan: Plan) -> Iterator[str]:

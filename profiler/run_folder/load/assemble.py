@@ -27,7 +27,7 @@ from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import BuildResult, CellStatus, Environment, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.stamps import KernelStamps
-from profiler.planning.readiness import unchecked_notice
+from profiler.planning.readiness import cpu_notice, unchecked_notice
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import AttemptReader
@@ -94,6 +94,7 @@ def assemble(
             *(() if replayed is None else (Notice(NoticeKind.REPLAYED, replayed),)),
             *_other_timer(plan, results.samples),
             *([unchecked] if (unchecked := unchecked_notice(loaded.experiment)) else ()),
+            *([on_cpu] if (on_cpu := cpu_notice(loaded.experiment, environment)) else ()),
             *search_notices,
             *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in listing.linked),
             *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in listing.damaged),
