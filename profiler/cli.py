@@ -16,6 +16,7 @@ import os
 import shlex
 import sys
 import traceback
+from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -53,8 +54,11 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments before the name of a command."""
-        with _own_usage_errors(ctx):
-            return super().parse_args(ctx, args)
+        try:
+            with _own_usage_errors(ctx):
+                return super().parse_args(ctx, args)
+        except KeyboardInterrupt:
+            raise Interrupted("Interrupted.") from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and flush its output, however it ends."""
@@ -233,12 +237,22 @@ def _exit_with(error: ProfilerError, code: int | None = None) -> NoReturn:
 
 def _exit_interrupted(message: str) -> NoReturn:
     """Exit with the code of a program that a signal ended: 130 is that of Ctrl-C."""
+    _forget_interrupt()
     error = Interrupted(message, remedy=f"Go on with: {_resuming_command(sys.argv)}")
     received = received_signal()
     if received is None:
         _exit_with(error)
     error.message = f"{received.name}: {message}"
     _exit_with(error, _SIGNAL_EXIT_CODE + received)
+
+
+def _forget_interrupt() -> None:
+    """Keep Python from ending by SIGINT in place of its exit code.
+
+    It does, where a KeyboardInterrupt went through code that is run from a text, as the methods of
+    a dataclass are when an import creates it. Running any such code again resets that.
+    """
+    namedtuple("Nothing", ())
 
 
 def _exit_for_host_error(error: OSError) -> NoReturn:

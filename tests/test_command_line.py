@@ -379,6 +379,37 @@ def shell(ready, line, command=(sys.executable, "-m", "profiler")):
     )
 
 
+SIGNALLED = """
+import os, signal, sys
+from profiler import cli
+
+WHERE = sys.argv[1]
+
+def send(*_, **__):
+    # As while an import creates a dataclass, whose methods are code in a text.
+    exec("os.kill(os.getpid(), signal.SIGTERM)")
+
+def group():
+    return send if WHERE == "command" else real_group()
+
+real_group = cli.command_group
+cli.command_group = group
+if WHERE == "arguments":
+    cli.TyperGroup.parse_args = send
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("where", ["arguments", "command"])
+def test_a_signal_gives_its_exit_code_wherever_it_comes(tmp_path, where):
+    """typer made 130 of each, and Python ended by SIGINT after code that is run from a text."""
+    (tmp_path / "signalled.py").write_text(SIGNALLED)
+    command = [sys.executable, "-m", "signalled", where]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, "SIGTERM: Interrupted." in done.stderr) == (143, True), done.stderr
+
+
 def test_json_goes_through_what_the_shell_gives(ready):
     done = shell(ready, "$PROFILER list --json >(tr a-z A-Z >upper; echo whole >whole); wait $!")
     assert done.returncode == 0, done.stderr
