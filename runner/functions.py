@@ -43,7 +43,7 @@ from profiler.runner.experiment import (
 from profiler.runner.failures import describe
 from profiler.runner.phases import without_tf32
 from profiler.runner.timing import Launch
-from profiler.runner.variant_options import VariantOptions
+from profiler.runner.variant_options import ExperimentError, VariantOptions
 
 _VANISHED = 2.0**-20
 """Size of a result in float64, by that in its own types, where terms cancel: float64 has 2^29 times
@@ -270,7 +270,7 @@ class FunctionWorkload:
         in_own_types = partial(self._in_own_types, problem, inputs)
         own_result = in_own_types()
         if not are_alike(own_result, in_own_types()):
-            raise NoReferenceError(
+            raise ExperimentError(
                 f"the baseline {name} gives another result each time: say what is right with "
                 "@….check, or write a reference with @….reference"
             )
@@ -355,10 +355,6 @@ class FunctionWorkload:
         if count is not None and not 0 <= float(count) < math.inf:
             raise ValueError(f"the function of {role} returns {count!r}, which is no count")
         return None if count is None else float(count)
-
-
-class NoReferenceError(Exception):
-    """The baseline gives a different result each time."""
 
 
 class FunctionLaunch:
