@@ -12,7 +12,7 @@ from profiler.analyse.between_runs import REFUSED_WORDS, BetweenRunsReason
 from profiler.analyse.metric_values import build_fact
 from profiler.comparison.programs import ProgramRelation, Retuned
 from profiler.comparison.runs import ComparedRun, is_correct
-from profiler.findings.counters import TIME_AGAIN, CounterChange, move_size
+from profiler.findings.counters import TIME_AGAIN, move_size
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import label
 from profiler.model import Cell, Outcome, Verdict
@@ -165,7 +165,7 @@ class MetricChange:
     @property
     def size(self) -> float:
         """Size of the change, comparable between metrics."""
-        return move_size(label(self.metric), CounterChange(1, self.older, self.newer))
+        return move_size(label(self.metric), self.older, self.newer)
 
     @property
     def moved(self) -> bool:

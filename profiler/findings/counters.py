@@ -161,20 +161,20 @@ def moved_counters(
 
 
 def _typical(metric: Label, row: Sequence[CounterChange]) -> float:
-    sizes = [move_size(metric, move) for move in row if move.pairs]
+    sizes = [move_size(metric, move.before, move.after) for move in row if move.pairs]
     return median(sizes) if sizes else 0.0
 
 
-def move_size(metric: Label, move: CounterChange) -> float:
-    """Size of a move, so that counters of all kinds have an order.
+def move_size(metric: Label, before: float, after: float) -> float:
+    """Size of a counter's move, so that counters of all kinds have an order.
 
     Percentages and stall reasons go by their difference: a ratio would make much of nothing.
     """
     if metric.unit == "%":
-        return abs(move.after - move.before) / _POINTS
+        return abs(after - before) / _POINTS
     if metric.name.startswith(STALL_PREFIX):
-        return abs(move.after - move.before) / _STALLED_WARPS
-    return movement(move.after, move.before)
+        return abs(after - before) / _STALLED_WARPS
+    return movement(after, before)
 
 
 def movement(value: float, reference: float) -> float:
