@@ -3,6 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks/check"))
 
 from mistakes import MISTAKES, NOT_IN_BFLOAT16, OPERATIONS, refused, right_result, tried
 from rounded_otherwise import CAUSAL, PAIRS, attention, refused_ways
+
+from profiler.runner.checks.rounding import Rounding
 
 
 @pytest.mark.parametrize("name", ["sum", "softmax", "gradients of a convolutional net"])
@@ -49,6 +52,19 @@ def test_a_result_in_bfloat16_that_does_not_move_may_be_off_by_two_roundings_of_
     largest = float(table.weight.abs().max())
     off = table(rows) + torch.finfo(torch.bfloat16).eps * largest
     assert not refused([off], expected, rounding)
+
+
+def test_without_memory_to_explain_errors_in_bfloat16_two_roundings_of_the_largest_are_right(
+    monkeypatch,
+):
+    monkeypatch.setattr(Rounding, "_own_errors", Mock(side_effect=torch.OutOfMemoryError))
+    torch.manual_seed(0)
+    inputs = tuple(value.bfloat16() for value in PAIRS["causal attention"][1]())
+    baseline = partial(attention, seen=CAUSAL)
+    expected, rounding = right_result(baseline, inputs, torch.device("cpu"))
+    result = baseline(*inputs)
+    off = torch.finfo(torch.bfloat16).eps * result.abs().max()
+    assert not refused([result + off], expected, rounding)
 
 
 @pytest.mark.parametrize("name", ["causal attention", "eight layers", "GELU"])
