@@ -207,20 +207,29 @@ class NewRequest:
     """Where the new folder is made."""
 
 
+@dataclass(frozen=True, eq=False)
+class PlanRequest(ExperimentFlags):
+    """Show the cells, the excluded ones with the reason, and the sessions; needs no GPU."""
+
+    spec: Spec
+    only: Only = None
+    blocks: Blocks = None
+    baseline: Baseline = None
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
+
+
 def _now() -> str:
     from datetime import datetime
 
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
+# Whatever `plan` shows can be run by the same flags.
 @dataclass(frozen=True, eq=False)
-class RunRequest(ExperimentFlags, DaskFlags):
+class RunRequest(PlanRequest, DaskFlags):
     """Build, check and measure every kernel variant, and write the page."""
 
-    spec: Spec
-    only: Only = None
-    blocks: Blocks = None
-    baseline: Baseline = None
     fresh: Annotated[
         bool, Option("--fresh", help="Measure everything again; the default resumes the run.")
     ] = False
@@ -230,8 +239,6 @@ class RunRequest(ExperimentFlags, DaskFlags):
     replay: Annotated[
         Path | None, Option("--replay", metavar="RUN", help="Replay this recording or run.")
     ] = None
-    out: Out = DEFAULT_OUT
-    json_target: Json = None
     markdown_target: Markdown = None
     timeout: Annotated[
         float | None, Option("--timeout", metavar="S", min=0.1, help="Seconds one visit may take.")
@@ -308,18 +315,6 @@ class WorkerRequest(DaskFlags):
     ] = None
     quiet: Quiet = False
     color: Color = "auto"
-
-
-@dataclass(frozen=True, eq=False)
-class PlanRequest(ExperimentFlags):
-    """Show the cells, the excluded ones with the reason, and the sessions; needs no GPU."""
-
-    spec: Spec
-    only: Only = None
-    blocks: Blocks = None
-    baseline: Baseline = None
-    out: Out = DEFAULT_OUT
-    json_target: Json = None
 
 
 @dataclass(frozen=True, eq=False)
