@@ -132,8 +132,13 @@ def scheduled_metrics(capability: str) -> tuple[str, ...]:
     )
 
 
-def conflicts_of(capability: str, scheduler: PassScheduler) -> list[list[str]]:
-    """Smallest sets of metrics that take more than one pass beside the duration, in order."""
+def conflicts_of(
+    capability: str, scheduler: PassScheduler, expected: Iterable[Iterable[str]] = ()
+) -> list[list[str]]:
+    """Smallest sets of metrics that take more than one pass beside the duration, in order.
+
+    `expected`: what they may be; the nearer it is, the sooner they are found.
+    """
     chip = CHIPS[capability].upper()
     raw_of = {name: ncu_name(name, capability) for name in scheduled_metrics(capability)}
 
@@ -141,19 +146,23 @@ def conflicts_of(capability: str, scheduler: PassScheduler) -> list[list[str]]:
         raw = (raw_of[name] for name in raw_of if name in names)
         return scheduler.passes(chip, [TIME, *filter(None, raw)]) == 1
 
-    minimal = minimal_misfits([*raw_of], fit)
+    minimal = minimal_misfits([*raw_of], fit, map(frozenset, expected))
     return sorted((sorted(names) for names in minimal), key=lambda names: (len(names), names))
 
 
 def minimal_misfits(
-    names: Sequence[str], fit: Callable[[Collection[str]], bool]
+    names: Sequence[str],
+    fit: Callable[[Collection[str]], bool],
+    expected: Iterable[frozenset[str]] = (),
 ) -> set[frozenset[str]]:
     """The smallest sets that do not fit, where every part of what fits fits.
 
     By duality: all largest fitting sets are known when no set fits that has a name outside of each
-    of them (Gunopulos et al., "Discovering all most specific sentences", 2003).
+    of them (Gunopulos et al., "Discovering all most specific sentences", 2003). It begins with the
+    sets that would fit if `expected` were the answer.
     """
-    largest: list[frozenset[str]] = []
+    would_fit = (frozenset(names) - hitting for hitting in minimal_hitting_sets(expected))
+    largest = [candidate for candidate in would_fit if fit(candidate)]
     smallest: set[frozenset[str]] = set()
     while True:
         for candidate in minimal_hitting_sets([frozenset(names) - known for known in largest]):
