@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from test_serve import asked
 
-import profiler
 from profiler.commands.check import checked_by
 from profiler.commands.requests import CheckRequest
 from profiler.errors import SpecError, UsageError
@@ -59,6 +58,25 @@ def check(x):
 """
 
 
+EVALUATES = """
+import json
+import sys
+import profiler
+
+task, candidate, out = sys.argv[1:]
+document = profiler.evaluate(
+    candidate,
+    task,
+    [{"rows": 12, "columns": 64, "mask": "off"}],
+    budget=0,
+    blocks=6,
+    device="cpu",
+    out=out,
+)
+print(json.dumps(document))
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A task, which is described once, and beside it the folder of a candidate."""
@@ -77,17 +95,16 @@ def files(folder, monkeypatch):
     return folder / "task/sums.py", candidate
 
 
-def test_a_candidate_is_judged_beside_the_incumbent(files, tmp_path):
-    task, candidate = files
-    document = profiler.evaluate(
-        candidate,
-        task,
-        [{"rows": 12, "columns": 64, "mask": "off"}],
-        budget=0,
-        blocks=6,
-        device="cpu",
-        out=tmp_path / "reports",
+def test_a_candidate_is_judged_beside_the_incumbent(files, tmp_path, profiler):
+    (tmp_path / "evaluates.py").write_text(EVALUATES)
+    code, out, err = profiler.fork_server.run(
+        *("evaluates", [*map(str, files), str(tmp_path / "reports")]),
+        cwd=tmp_path,
+        environment=profiler.environment,
+        patience_s=profiler.patience_s,
     )
+    assert code == 0, err
+    document = json.loads(out)
     BriefDocument.model().model_validate(document)
     assert document["exit_code"] == 4
     assert document["experiment"] == "sums-referee"
