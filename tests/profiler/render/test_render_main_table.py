@@ -26,26 +26,6 @@ def table(of_grid):
     return main_table(of_grid, of_grid.verdicts.baselines[0])
 
 
-def test_traffic_and_kernels_stand_beside_the_time(of_grid, table):
-    heads = [column.label.label for column in table.columns]
-    assert heads[1:3] == ["DRAM bytes", "Kernels"]
-    names = [column.label.name for column in table.columns]
-    assert not {"dram_read_bytes", "dram_write_bytes"} & set(names), "their sum stands for both"
-    assert len(table.rows) == len(of_grid.programs.plan.cells) == 96
-    compared = 0
-    for row in table.rows:
-        if of_grid.programs.correct(row.cell):
-            moved = [
-                of_grid.numbers.value(row.cell, f"dram_{way}_bytes").median
-                for way in ("read", "write")
-            ]
-            scale = {"kB": 1e3, "MB": 1e6, "GB": 1e9}[table.columns[1].unit]
-            assert float(row.data[0].text) * scale == pytest.approx(sum(moved), rel=1e-3)
-            assert float(row.data[1].text) == of_grid.numbers.value(row.cell, "kernels").median
-            compared += 1
-    assert compared > 50
-
-
 def test_bars_grow_with_the_numbers_of_a_problem(of_grid, table):
     """The longest bar of each problem is full; what has no number has none."""
     for problem in of_grid.programs.problems:
