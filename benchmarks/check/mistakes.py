@@ -62,6 +62,7 @@ MISTAKES: dict[str, Change] = {
     "the smaller half is 0": _smallest_zero(0.5),
     "the smallest tenth is 0": _smallest_zero(0.1),
     "the last row is 0": lambda x: torch.cat([x[:-1], 0 * x[-1:]]) if x.dim() else x,
+    "all are 1.02 times as large": lambda x: x * 1.02,
     "all are 1.0001 times as large": lambda x: x * 1.0001,
     "rounded to bfloat16": lambda x: x.bfloat16().float(),
     "rounded to float16": lambda x: x.half().float(),

@@ -24,10 +24,11 @@ def test_each_mistake_is_seen_and_no_right_result_is_refused(name):
     assert not wrongly_refused
 
 
-def test_zeros_in_a_softmax_of_bfloat16_are_seen():
+def test_zeros_and_a_wrong_factor_in_a_softmax_of_bfloat16_are_seen():
     seen, wrongly_refused = tried("softmax", torch.device("cpu"), torch.bfloat16)
     assert seen["the smaller half is 0"]
     assert seen["the last element is 0"]
+    assert seen["all are 1.02 times as large"]
     assert not wrongly_refused
 
 

@@ -135,6 +135,21 @@ def test_small_elements_beside_large_ones_are_compared_with_their_own_kind(dtype
             compare((wrong,), (expected,), {})
 
 
+def test_a_result_in_bfloat16_is_no_other_multiple_of_the_right_one():
+    """By element, rounding would explain it: 1.2 % are less than the default tolerance."""
+    expected = torch.randn(64, 48, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    few = expected[:5]
+    for factor in (1.012, 0.988):
+        wrong = (factor * expected).bfloat16()
+        message = complaint(wrong, expected, {})
+        assert message.startswith(f"output 0: all of it is {factor}")
+        compare((wrong,), (expected,), {"bfloat16": Tolerance(1e-5, 1.6e-2)})
+        compare(((factor * few).bfloat16(),), (few,), {})  # may be chance
+    some = expected.clone()
+    some[:32] *= 1.012
+    compare((some.bfloat16(),), (expected,), {})
+
+
 def test_the_smallest_numbers_of_a_type_may_be_a_step_off():
     expected = torch.linspace(1e-7, 1e-6, 100, dtype=torch.float64)
     compare((expected.half(),), (expected,), {})
