@@ -18,6 +18,7 @@ from profiler.analyse.why.roofs import BUSY_UNITS
 from profiler.analyse.why.sass_code import CLASSES
 from profiler.findings.find import find
 from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.counters import COUNTERS, GROUPS
 from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
 from profiler.findings.why.find import FOUND, RunWhy, find_why
 from profiler.metrics.catalogue import STALL_CAUSES
@@ -25,6 +26,7 @@ from profiler.model import Verdict
 from profiler.render.console.explain import explain_text
 from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
+from profiler.render.words import counters
 from profiler.render.words import why as words
 from profiler.render.words.cards import cards
 
@@ -74,6 +76,11 @@ def test_every_class_of_instructions_has_words():
 @pytest.mark.parametrize("roof", ["dram", "l2", "l1", "fp32", *BUSY_UNITS])
 def test_every_roof_has_words(roof):
     assert words.roof_words(roof) != roof
+
+
+def test_every_counter_of_both_cells_and_every_part_of_the_account_has_words():
+    assert tuple(counters.NAMES) == COUNTERS
+    assert tuple(counters.GROUPS) == GROUPS
 
 
 def test_parts_are_called_by_their_sign():
@@ -230,9 +237,12 @@ def test_a_rule_of_ncu_without_an_estimate_says_so(findings, pair):
 
 @pytest.mark.parametrize("verdict", [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA])
 def test_the_text_accounts_for_no_difference_that_is_not_shown(findings, pair, verdict):
-    text = explain_text(findings, pair.cell, pair.first, with_verdict(pair, verdict))
+    same = with_verdict(pair, verdict)
+    assert same.counters == ()
+    text = explain_text(findings, pair.cell, pair.first, same)
     assert "Where the difference is" not in text
     assert "What went with it" not in text
+    assert "moved: " not in text
     assert "What limits vector-b256-r1-v4" in text
 
 
