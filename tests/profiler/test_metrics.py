@@ -21,11 +21,13 @@ from profiler.metrics.passes import (
     runs_of_kernel,
 )
 from profiler.metrics.queries import CHIPS
+from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import open_run
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
 EXPLAINED = ROOT / "tests/recordings/explained.zip"
+EXPERIMENTS = sorted((ROOT / "experiments").glob("*.yaml"))
 
 
 def _header(path):
@@ -39,6 +41,13 @@ def test_every_name_is_a_column_that_ncu_really_writes():
     columns |= set(_header(RECORDINGS / "ncu_raw_onepass_60.csv.gz"))
     columns |= set(_header(open_run(EXPLAINED).path / "raw/ncu-explain.001/ncu.csv.gz"))
     assert set(metrics.ncu_names(GROUPS["all"], "9.0")) <= columns
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
+def test_what_ncu_measures_in_an_experiment_is_held_against_the_roofs(file):
+    collect = load_spec(file).experiment.collect
+    if "ncu" in collect.collectors:
+        assert "roof_dram_pct" in metrics.expand(collect.metrics)
 
 
 def test_every_metric_is_listed_under_its_own_name_with_words():
