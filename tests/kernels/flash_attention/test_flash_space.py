@@ -200,23 +200,12 @@ def test_all_fields_and_the_step_reach_the_compiler():
         assert len(changed) == 1, field
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"implementation": "sdpa_math"}, "'sdpa_math'"),
-        ({"implementation": "sdpa_flash", "B_r": 64}, "B_r has no effect"),
-        ({"implementation": "sdpa_flash", "dtype": "FP32"}, "dtype must be one of"),
-    ],
-)
-def test_references_that_make_no_sense(params, words):
-    assert words in (space.check_variant(params) or "")
-
-
 def test_references_have_names_and_nothing_to_compile():
     params = {"implementation": "sdpa_cudnn", "dtype": "FP16"}
     assert space.check_variant(params) is None
     assert space.variant_name(params) == "sdpa_cudnn-FP16"
     assert space.recipe(params) is None
+    assert "not 'sdpa_math'" in space.check_variant({"implementation": "sdpa_math"})
 
 
 def test_a_cell_needs_matching_sizes_and_types():

@@ -180,18 +180,6 @@ def test_each_field_is_one_definition_that_the_sources_read():
         assert len(changed) == 1, field
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"implementation": "sdpa_math"}, "'sdpa_math'"),
-        ({"implementation": "sdpa_cudnn", "B_c": 64}, "B_c has no effect on sdpa_cudnn"),
-        ({"implementation": "sdpa_flash", "dtype": "FP32"}, "dtype must be one of"),
-    ],
-)
-def test_references_that_make_no_sense(params, words):
-    assert words in (space.check_variant(params) or "")
-
-
 def test_the_fastest_are_one_library_with_a_source_for_each():
     recipe = space.fastest_recipe()
     assert recipe.arch == "sm_90a"
@@ -212,6 +200,7 @@ def test_the_fastest_are_one_library_with_a_source_for_each():
 
 def test_torchs_own_need_no_build():
     assert space.recipe({"implementation": "sdpa_cudnn"}) is None
+    assert "not 'sdpa_math'" in space.check_variant({"implementation": "sdpa_math"})
 
 
 @pytest.mark.parametrize(
