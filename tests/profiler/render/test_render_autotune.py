@@ -2,13 +2,12 @@
 
 import dataclasses
 
-import lxml.html
 import pytest
-from synthetic_report import HOSTILE_NAME, without
+from synthetic_report import without
 
 from profiler.findings.find import find
 from profiler.model import Verdict
-from profiler.render.kinds.versions import autotune_view, parameter_effects
+from profiler.render.kinds.versions import parameter_effects
 from profiler.render.tables.slowdowns import (
     single_choice_table,
     slowdown_heats,
@@ -110,21 +109,6 @@ def test_nothing_to_pair_is_no_section(report):
     cells = [cell for cell in report.plan.cells if cell.variant.id == "torch"]
     alone = without(report, plan=dataclasses.replace(report.plan, cells=tuple(cells)))
     assert parameter_effects(find(without(alone, kind="autotune"))) is None
-
-
-def test_the_page_has_its_sections(tuned, page_of):
-    tree = lxml.html.document_fromstring(page_of("autotune"))
-    heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
-    assert heads[:3] == [
-        "Duration \u00f7 that of the best of each problem",
-        "Parameters and time",
-        "Best single configuration",
-    ]
-    assert heads[3:5] == ["Duration with intervals, problem by problem", "What each parameter does"]
-    assert {"Coverage by stage", "Metrics against each other"} <= set(heads)
-    (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
-    assert HOSTILE_NAME in heat.text_content()
-    assert autotune_view(find(tuned))["template"] == "autotune.html"
 
 
 def test_variants_that_run_on_other_problems_are_no_rivals(tuned):

@@ -16,7 +16,6 @@ from profiler.findings.kinds.grids import (
     with_ratio,
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.kinds.grid import grid_pairs_of, grid_view, overview, saved_marks
 from profiler.render.page import render_page
 from profiler.render.tables import grids as grid_tables
@@ -153,16 +152,6 @@ def test_without_kernel_names_there_are_no_lists(run):
 
 
 # ---- the page ------------------------------------------------------------------------------------
-
-
-def test_the_kind_is_registered():
-    assert "grid" in PAGE_KINDS
-
-
-def test_the_page_answers_with_verdicts(html):
-    answer = html.get_element_by_id("answer").text_content()
-    assert "compile / eager, time: " in answer
-    assert "93 of 96 cells measured (1 wrong result, 1 out of memory, 1 fell back)." in answer
 
 
 def test_every_drawing_has_a_description(html):
