@@ -390,15 +390,30 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class CellStatus:
-    """Outcome of one cell with its cause, missing metrics, work, memory and tuning."""
+class TunedConfig:
+    """One configuration that the autotuner tried, or only chose; unreported fields are None."""
 
-    cell: str
-    outcome: Outcome
-    cause: str = ""
-    duplicate_of: str | None = None
-    """Id of the cell whose samples this one shares."""
-    missing_metrics: tuple[str, ...] = ()
+    operation: str
+    """Name of the generated kernel, or the operation with its shapes (`mm(64x64, 64x64)`)."""
+    choice: str
+    """Kind of the configuration: a name of inductor or of a library, or `coordinate descent`."""
+    config: Params = field(default_factory=dict)
+    """Block sizes, num_warps, num_stages and whatever else the text names."""
+    time_ns: float | None = None
+    """Time that the autotuner measured; None where the measurement failed or is not reported."""
+    registers: int | None = None
+    """Per thread."""
+    spills: int | None = None
+    """Registers that were spilled, as Triton counts them."""
+    shared_bytes: int | None = None
+    best: bool = False
+    """Whether the autotuner chose the configuration."""
+
+
+@dataclass(frozen=True)
+class CellFacts:
+    """What the runner journals of a cell; the names are those of its journal and of metrics."""
+
     max_abs_error: float | None = None
     max_rel_error: float | None = None
     flops: float | None = None
@@ -419,28 +434,54 @@ class CellStatus:
     """Device memory that one call allocates."""
     peak_bytes: float | None = None
     """Most device memory that one call holds at one time."""
+
+
+@dataclass(frozen=True)
+class UntimedWork:
+    """What sums of the durations of a launch's kernels leave out; None where it is not known."""
+
     copies: float | None = None
-    """Copies and fills of memory in a launch that are no kernels, and in no duration of kernels;
-    None where the number is not known."""
+    """Copies and fills of memory in a launch that are no kernels."""
     copied_bytes: float | None = None
     """Bytes of the copies of one dimension."""
     concurrent_kernels: float | None = None
     """Most kernels of a launch that can run at once, on several streams or by programmatic
-    dependent launch; None where it is not known."""
+    dependent launch."""
     waiting_ns: float | None = None
     """Time in ns between CUDA events around a launch that waits for the device, with what the host
-    does in between; 0 for a launch that does not wait, None where it is not known."""
-    tuned: tuple[TunedConfig, ...] = ()
-    """Configurations that a compiler's autotuner tried for the cell in the session whose durations
-    count; empty without tuning or without a record of it."""
-    tuned_otherwise: tuple[str, ...] = ()
-    """Names of the sessions for which the autotuner chose another configuration."""
+    does in between; 0 for a launch that does not wait."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a compiler's autotuner did for a cell."""
+
+    tried: tuple[TunedConfig, ...] = ()
+    """Configurations that it tried in the session whose durations count; empty without tuning or
+    without a record of it."""
+    other_sessions: tuple[str, ...] = ()
+    """Names of the sessions for which it chose another configuration."""
 
     @property
     def is_drawn(self) -> bool:
-        """Whether an autotuner tried several configurations for one of its kernels."""
-        operations = [config.operation for config in self.tuned]
+        """Whether it tried several configurations for one of the cell's kernels."""
+        operations = [config.operation for config in self.tried]
         return len(set(operations)) < len(operations)
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """Outcome of one cell with its cause, and what its sessions recorded of it."""
+
+    cell: str
+    outcome: Outcome
+    cause: str = ""
+    duplicate_of: str | None = None
+    """Id of the cell whose samples this one shares."""
+    missing_metrics: tuple[str, ...] = ()
+    facts: CellFacts = field(default_factory=CellFacts)
+    untimed: UntimedWork = field(default_factory=UntimedWork)
+    tuning: Tuning = field(default_factory=Tuning)
 
 
 @dataclass(frozen=True)
@@ -455,27 +496,6 @@ class KernelFacts:
     shared_bytes: int | None = None
     """Static shared memory; dynamic shared memory is only known at launch."""
     constant_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class TunedConfig:
-    """One configuration that the autotuner tried, or only chose; unreported fields are None."""
-
-    operation: str
-    """Name of the generated kernel, or the operation with its shapes (`mm(64x64, 64x64)`)."""
-    choice: str
-    """Kind of the configuration: a name of inductor or of a library, or `coordinate descent`."""
-    config: Params = field(default_factory=dict)
-    """Block sizes, num_warps, num_stages and whatever else the text names."""
-    time_ns: float | None = None
-    """Time that the autotuner measured; None where the measurement failed or is not reported."""
-    registers: int | None = None
-    """Per thread."""
-    spills: int | None = None
-    """Registers that were spilled, as Triton counts them."""
-    shared_bytes: int | None = None
-    best: bool = False
-    """Whether the autotuner chose the configuration."""
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ def _status_values(
     samples: pd.DataFrame, statuses: Mapping[str, CellStatus], field: str
 ) -> pd.Series[Any]:
     return _values_by_cell(
-        samples, {cell: getattr(status, field) for cell, status in statuses.items()}
+        samples, {cell: getattr(status.facts, field) for cell, status in statuses.items()}
     )
 
 

@@ -296,17 +296,17 @@ def make_unclear(verdicts: pd.DataFrame, reasons: pd.Series[Any]) -> None:
 def untimed_by_cell(statuses: Mapping[str, CellStatus], environment: Environment) -> pd.DataFrame:
     """Table of what sums of kernels leave out: UNTIMED by cell id, NaN where it is not known.
 
-    `at_once waiting_ns` are `CellStatus.concurrent_kernels` and `waiting_ns`; `copies_ns` is the
+    `at_once waiting_ns` are `UntimedWork.concurrent_kernels` and `waiting_ns`; `copies_ns` is the
     least time of copies that are no kernels: GAP_NS each, and at the bandwidth of the memory.
     """
     copied_ns = 1e9 / (environment.peak_dram_bytes_per_s or math.inf)
     facts = [
         (
-            status.concurrent_kernels,
-            status.waiting_ns,
-            (status.copies or 0.0) * GAP_NS + (status.copied_bytes or 0.0) * copied_ns,
+            untimed.concurrent_kernels,
+            untimed.waiting_ns,
+            (untimed.copies or 0.0) * GAP_NS + (untimed.copied_bytes or 0.0) * copied_ns,
         )
-        for status in statuses.values()
+        for untimed in (status.untimed for status in statuses.values())
     ]
     return pd.DataFrame(facts, index=list(statuses), columns=list(UNTIMED), dtype=float)
 

@@ -115,15 +115,15 @@ def implausible_cells(
 
 
 def _violated_bounds(medians: _CellMedians, environment: Environment) -> Iterator[str]:
-    status = medians.status
-    if status.bytes is not None and environment.l2_bytes is not None:
-        yield from _traffic_above_ceiling(status.bytes, medians, environment)
-        yield from _traffic_below_least(status.bytes, medians, environment)
-    if status.bytes is not None and status.result_bytes is not None:
-        yield from _unread_inputs(status.bytes - status.result_bytes, medians, environment)
-    if status.flops is not None:
-        yield from _operations_above_ceiling(status.flops, medians, environment)
-        yield from _operations_below_least(status.flops, medians, environment)
+    stated = medians.status.facts
+    if stated.bytes is not None and environment.l2_bytes is not None:
+        yield from _traffic_above_ceiling(stated.bytes, medians, environment)
+        yield from _traffic_below_least(stated.bytes, medians, environment)
+    if stated.bytes is not None and stated.result_bytes is not None:
+        yield from _unread_inputs(stated.bytes - stated.result_bytes, medians, environment)
+    if stated.flops is not None:
+        yield from _operations_above_ceiling(stated.flops, medians, environment)
+        yield from _operations_below_least(stated.flops, medians, environment)
 
 
 def _compulsory_bytes(
@@ -142,7 +142,7 @@ def _compulsory_bytes(
 def _in_cache(environment: Environment, medians: _CellMedians, collectors: Set[str]) -> float:
     """Bytes of the inputs that may lie in L2 when the first kernel that reads them begins."""
     each_kernel = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
-    no_copies = medians.status.copies == 0 and all(map(has_counters, collectors))
+    no_copies = medians.status.untimed.copies == 0 and all(map(has_counters, collectors))
     is_empty = each_kernel or (no_copies and _flushed(environment))
     return 0.0 if is_empty else float(environment.l2_bytes or 0)
 
@@ -234,11 +234,11 @@ def _untimed_copies(
     kernels_ns = cell.durations_ns[timer]
     if not kernels_ns < baseline.durations_ns.get(timer, math.nan):
         return
-    if cell.status.copies is None:
-        yield from _unwritten_result(cell.status.written_bytes or 0.0, cell.l2_bytes)
+    if cell.status.untimed.copies is None:
+        yield from _unwritten_result(cell.status.facts.written_bytes or 0.0, cell.l2_bytes)
         return
-    copied_bytes = cell.status.copied_bytes or 0.0
-    more = copied_bytes - (baseline.status.copied_bytes or 0.0)
+    copied_bytes = cell.status.untimed.copied_bytes or 0.0
+    more = copied_bytes - (baseline.status.untimed.copied_bytes or 0.0)
     least_ns = more / (environment.peak_dram_bytes_per_s or math.inf) * 1e9
     if least_ns > MARGIN * kernels_ns:
         yield (

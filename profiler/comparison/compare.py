@@ -167,7 +167,7 @@ class RunComparison:
             cell
             for run in self.runs
             for cell, status in run.report.statuses.items()
-            if status.is_drawn
+            if status.tuning.is_drawn
         }
         spreads = {
             cell: _spread(tuple(times.values()))

@@ -17,6 +17,7 @@ from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     FEWEST_BLOCKS,
     Cell,
+    CellFacts,
     CellStatus,
     Environment,
     Outcome,
@@ -101,7 +102,7 @@ def _wrong(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 def _other_types(report: Report) -> Iterable[Notice]:
     """Variants whose results have other dtypes than the baseline's at the same problem."""
     cells = report.plan.cells
-    dtypes = {id_: ", ".join(status.result_dtypes) for id_, status in _usable(report).items()}
+    dtypes = {id_: ", ".join(status.facts.result_dtypes) for id_, status in _usable(report).items()}
     baselines = report.plan.baseline_cells
     expected = {problem: dtypes.get(cell.id, "") for problem, cell in baselines.items()}
     variants: dict[tuple[str, str], dict[str, None]] = {}
@@ -119,20 +120,16 @@ def _other_types(report: Report) -> Iterable[Notice]:
 
 def _less_exact(report: Report) -> Iterable[Notice]:
     """Variants with results of the baseline's types whose errors no order of adding explains."""
-    usable = _usable(report)
+    facts_by_cell = {id_: status.facts for id_, status in _usable(report).items()}
     baselines = report.plan.baseline_cells
-    baseline_statuses = {problem: usable.get(cell.id) for problem, cell in baselines.items()}
+    baseline_facts = {problem: facts_by_cell.get(cell.id) for problem, cell in baselines.items()}
     factors: dict[str, float] = {}
     for cell in report.plan.cells:
-        status, baseline_status = usable.get(cell.id), baseline_statuses.get(cell.problem.id)
-        if (
-            status is None
-            or baseline_status is None
-            or status.result_dtypes != baseline_status.result_dtypes
-        ):
+        facts, baseline = facts_by_cell.get(cell.id), baseline_facts.get(cell.problem.id)
+        if facts is None or baseline is None or facts.result_dtypes != baseline.result_dtypes:
             continue
-        error, least = status.max_abs_error or 0.0, baseline_status.max_abs_error or 0.0
-        is_half = any(name.endswith("float16") for name in status.result_dtypes)
+        error, least = facts.max_abs_error or 0.0, baseline.max_abs_error or 0.0
+        is_half = any(name.endswith("float16") for name in facts.result_dtypes)
         if least > 0 and error > least * (_LESS_EXACT_HALF if is_half else _LESS_EXACT):
             factors[cell.variant.label] = max(error / least, factors.get(cell.variant.label, 0.0))
     if factors:
@@ -145,10 +142,10 @@ def _too_few_bytes(report: Report) -> Iterable[Notice]:
     usable = _usable(report)
     least: dict[str, tuple[float, float]] = {}
     for cell in report.plan.cells:
-        status = usable.get(cell.id)
-        if status is not None and status.bytes is not None and status.written_bytes is not None:
-            written = min(status.written_bytes, least.get(cell.problem.id, (0.0, math.inf))[1])
-            least[cell.problem.id] = status.bytes, written
+        facts = usable[cell.id].facts if cell.id in usable else CellFacts()
+        if facts.bytes is not None and facts.written_bytes is not None:
+            written = min(facts.written_bytes, least.get(cell.problem.id, (0.0, math.inf))[1])
+            least[cell.problem.id] = facts.bytes, written
     few = {problem: amounts for problem, amounts in least.items() if amounts[0] < amounts[1]}
     if few:
         first, (declared, written) = next(iter(few.items()))
@@ -187,19 +184,17 @@ def _mixed_launches(timing: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
 
 def _tuned_otherwise(report: Report) -> Iterable[Notice]:
     """Cells that one session ran in another configuration than the session that timed them."""
-    usable = _usable(report)
-    otherwise = [
-        cell for cell in report.plan.cells if cell.id in usable and usable[cell.id].tuned_otherwise
+    tuning = {id_: status.tuning for id_, status in _usable(report).items()}
+    cells = [
+        cell for cell in report.plan.cells if cell.id in tuning and tuning[cell.id].other_sessions
     ]
-    if otherwise:
-        sessions = dict.fromkeys(
-            name for cell in otherwise for name in usable[cell.id].tuned_otherwise
-        )
+    if cells:
+        sessions = dict.fromkeys(name for cell in cells for name in tuning[cell.id].other_sessions)
         values: Values = {
-            "count": len(otherwise),
-            "total": sum(bool(status.tuned) for status in usable.values()),
+            "count": len(cells),
+            "total": sum(bool(of_cell.tried) for of_cell in tuning.values()),
             "sessions": ", ".join(sessions),
-            "cells": first_names([_cell_name(cell) for cell in otherwise]),
+            "cells": first_names([_cell_name(cell) for cell in cells]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
@@ -209,7 +204,7 @@ def _draws(report: Report, times: pd.DataFrame) -> Iterable[Notice]:
     recompiled = any(session.recompiles for session in report.plan.sessions)
     if not recompiled:
         yield from _tuned_otherwise(report)
-    drawn = sum(status.is_drawn for status in _usable(report).values())
+    drawn = sum(status.tuning.is_drawn for status in _usable(report).values())
     if drawn and recompiled:
         yield Notice(NoticeKind.DRAWS, {"count": drawn, "blocks": times["block"].nunique()})
     elif drawn:

@@ -288,9 +288,14 @@ def _timeline(findings: Findings, cell: Cell) -> Document | None:
 
 
 def _status_document(status: CellStatus) -> Document:
-    document = vars(status) | {"tuned": [asdict(tried) for tried in status.tuned]}
-    del document["cell"]
-    return document
+    own_keys = ("outcome", "cause", "duplicate_of", "missing_metrics")
+    return {
+        **{key: getattr(status, key) for key in own_keys},
+        **vars(status.facts),
+        **vars(status.untimed),
+        "tuned": [asdict(config) for config in status.tuning.tried],
+        "tuned_otherwise": status.tuning.other_sessions,
+    }
 
 
 def _phase(phase: Phase) -> Document:

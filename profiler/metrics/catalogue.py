@@ -110,7 +110,7 @@ class Metric:
     """Largest value that the formula can have of one launch. Above it, parts that were counted in
     different launches disagree, and the metric is missing."""
     fact: str | None = None
-    """Field that the value is taken from: of `CellStatus` (`runner`) or of `KernelFacts` (`ptxas`;
+    """Field that the value is taken from: of `CellFacts` (`runner`) or of `KernelFacts` (`ptxas`;
     also where the build knows what ncu measures)."""
     aliases: tuple[str, ...] = ()
     """Other raw ncu names of the same quantity, in older versions or other sections."""

@@ -19,7 +19,7 @@ class Origin(StrEnum):
     VISIT = "visit"
     """A metric of the same visit, in whichever session of the same kind measured it."""
     CELL = "cell"
-    """A field of `CellStatus`, which the workload states."""
+    """A field of `CellFacts`, which the workload states."""
     GPU = "gpu"
     """A field of `Environment`."""
 
@@ -106,7 +106,7 @@ def metric_of_visit(name: str) -> Formula:
 
 
 def cell_fact(field: str) -> Formula:
-    """A fact that the workload states for a cell: a field of `CellStatus`."""
+    """A fact that the workload states for a cell: a field of `CellFacts`."""
     return Formula("", name=field, origin=Origin.CELL)
 
 

@@ -314,12 +314,14 @@ def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:
         ("Operations stated by the workload", "FLOP", "flops"),
         ("Least traffic stated by the workload", "byte", "bytes"),
     ):
-        stated = sorted(_finite(getattr(status, name) for status in statuses))
+        stated = sorted(_finite(getattr(status.facts, name) for status in statuses))
         if stated:
             stated_texts = dict.fromkeys(numbers.show(value, unit) for value in stated)
             yield f"{fact}: {' to '.join([*stated_texts][:: max(1, len(stated_texts) - 1)])}."
     for kind, name in (("absolute", "max_abs_error"), ("relative", "max_rel_error")):
-        errors = _finite(getattr(status, name) for status in statuses if not status.outcome.failed)
+        errors = _finite(
+            getattr(status.facts, name) for status in statuses if not status.outcome.failed
+        )
         if errors:
             largest = numbers.significant(max(errors), 3)
             yield f"Largest {kind} error against the reference: {largest}."

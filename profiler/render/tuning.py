@@ -30,14 +30,14 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
     every configuration that was tried for it.
     """
     cells_with_configs = [
-        cell for cell in findings.programs.cells if findings.programs.status(cell).tuned
+        cell for cell in findings.programs.cells if findings.programs.status(cell).tuning.tried
     ]
     if not cells_with_configs:
         return None
     tried = [
         cell
         for cell in cells_with_configs
-        if (tuned := findings.programs.status(cell).tuned)
+        if (tuned := findings.programs.status(cell).tuning.tried)
         and len(_by_operation(tuned)) < len(tuned)
     ]
     shown_cells = _fitting_cells(findings.programs, tried)
@@ -45,7 +45,7 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
         "table": _chosen_table(findings, cells_with_configs),
         "tried": {
             f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
-                findings.programs.status(cell).tuned
+                findings.programs.status(cell).tuning.tried
             )
             for cell in shown_cells
         },
@@ -57,7 +57,7 @@ def _fitting_cells(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
     """The first cells whose configurations have room together."""
     room, fitting = MOST_TRIED, []
     for cell in cells:
-        room -= len(programs.status(cell).tuned)
+        room -= len(programs.status(cell).tuning.tried)
         if room < 0:
             break
         fitting.append(cell)
@@ -95,7 +95,7 @@ def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
     tuned_kernels = [
         _Tuned(cell, group, kernels.get(cell.id, ()))
         for cell in cells
-        for group in _by_operation(programs.status(cell).tuned).values()
+        for group in _by_operation(programs.status(cell).tuning.tried).values()
     ]
     columns: tuple[Column[_Tuned], ...] = (
         text_column("problem", lambda tuned: tuned.cell.problem.name),

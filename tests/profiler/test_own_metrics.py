@@ -4,13 +4,14 @@ import math
 
 import pandas as pd
 import pytest
+from cell_statuses import status_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.analyse.metric_values import add_experiment_metrics
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import ExpressionError
-from profiler.model import CellStatus, Environment, Outcome
+from profiler.model import Environment
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -22,7 +23,7 @@ NAN = math.nan
 def value(text, **columns):
     """Value of a formula for one sample."""
     samples = pd.DataFrame({"cell": ["a"], **{name: [number] for name, number in columns.items()}})
-    status = CellStatus("a", Outcome.MEASURED, flops=100.0)
+    status = status_of("a", flops=100.0)
     own = OwnFormula(name="own", formula=text).metric
     result = add_experiment_metrics(samples, [own], {"a": status}, Environment())
     return float(result["own"][0]) if "own" in result else NAN

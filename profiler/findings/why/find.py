@@ -90,7 +90,7 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
     return cell_why(
         launches,
         compute_capability=environment.compute_capability,
-        least_bytes=findings.programs.status(cell).bytes,
+        least_bytes=findings.programs.status(cell).facts.bytes,
         practical=findings.report.measured.practical_roofs,
         highest_clock_ghz=(environment.max_sm_clock_mhz or math.nan) / 1e3,
     )

@@ -202,7 +202,7 @@ def _dots(
     if not (math.isfinite(intensity) and math.isfinite(rate) and min(intensity, rate) > 0):
         return
     moved = level_bytes(findings, cell)
-    stated = findings.programs.status(cell).flops or math.nan
+    stated = findings.programs.status(cell).facts.flops or math.nan
     role = findings.ranking.role(variant)
     intensities = {"dram": intensity}
     if role != "other" and "dram" in moved:

@@ -533,7 +533,7 @@ def _verdict_card(
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
     unseen = {pair.reason: reason_words(pair) for pair in verdicts if pair.reason in UNSEEN}
     # An external command has no result that this program has seen, and no launches for a timer.
-    launched = any(status.result_bytes is not None for status in programs.statuses.values())
+    launched = any(status.facts.result_bytes is not None for status in programs.statuses.values())
     remedy = "--timer times whole launches" if unseen and launched else ""
     details = [", ".join(other_answers), rests_on, _source(verdicts), *unseen.values(), remedy]
     detail = "; ".join(filter(None, details))

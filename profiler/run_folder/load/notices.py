@@ -133,13 +133,14 @@ def _launch_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[
     copied, at_once, waiting_ns = {}, {}, {}
     shown: dict[str, Values] = {}
     for cell, status in statuses.items():
-        copied[cell] = (status.copies or 0.0) + (status.copied_bytes or 0.0)
-        kernels = int(status.concurrent_kernels or 0)
+        untimed = status.untimed
+        copied[cell] = (untimed.copies or 0.0) + (untimed.copied_bytes or 0.0)
+        kernels = int(untimed.concurrent_kernels or 0)
         at_once[cell] = kernels if kernels > 1 else 0
-        waiting_ns[cell] = status.waiting_ns or 0.0
+        waiting_ns[cell] = untimed.waiting_ns or 0.0
         shown[cell] = {
-            "copies": f"{status.copies or 0:.0f}",
-            "megabytes": f"{(status.copied_bytes or 0.0) / 1e6:,.4g} MB",
+            "copies": f"{untimed.copies or 0:.0f}",
+            "megabytes": f"{(untimed.copied_bytes or 0.0) / 1e6:,.4g} MB",
             "kernels": kernels,
             "milliseconds": f"{waiting_ns[cell] / 1e6:.3g} ms",
         }

@@ -20,6 +20,7 @@ from profiler.collect.registry import duration_metrics
 from profiler.model import (
     BuildResult,
     Cell,
+    CellFacts,
     CellStatus,
     Environment,
     Outcome,
@@ -28,6 +29,8 @@ from profiler.model import (
     Problem,
     SessionKind,
     TunedConfig,
+    Tuning,
+    UntimedWork,
 )
 from profiler.notices import Notice
 from profiler.planning.matrix import default_name, identify
@@ -127,6 +130,7 @@ def gather(
     cells = _cells(plan, attempts, samples)
     planned_cells = {cell.id for cell in plan.cells}
     failed, facts_by_cell = failures(plan, attempts), _facts_by_cell(plan, attempts)
+    tuning_by_cell = find_tuning(attempts)
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())
@@ -136,8 +140,10 @@ def gather(
     )
     statuses = {
         cell.id: _status(
-            CellStatus(
-                cell.id, Outcome.NOT_MEASURED, **facts_by_cell[planned_cell(cell.id, planned_cells)]
+            _unmeasured(
+                cell.id,
+                facts_by_cell[planned_cell(cell.id, planned_cells)],
+                tuning_by_cell.get(planned_cell(cell.id, planned_cells), NOT_TUNED),
             ),
             by_variant.get(cell.variant.id),
             failed.get(planned_cell(cell.id, planned_cells)),
@@ -150,7 +156,7 @@ def gather(
         cell: replace(
             status,
             missing_metrics=missing_metrics_by_cell.get(cell, ()),
-            concurrent_kernels=_most_concurrent(status, attempts),
+            untimed=replace(status.untimed, concurrent_kernels=_most_concurrent(status, attempts)),
         )
         for cell, status in statuses.items()
     }
@@ -186,7 +192,8 @@ def gather(
 def _most_concurrent(status: CellStatus, attempts: Sequence[Loaded]) -> float | None:
     """Kernels that can run at once, by CUPTI or by ncu's streams; None where neither tells."""
     counts = [loaded.streams.get(status.cell, 0) for loaded in attempts]
-    return max([status.concurrent_kernels or 0, *counts]) or status.concurrent_kernels
+    by_cupti = status.untimed.concurrent_kernels
+    return max([by_cupti or 0, *counts]) or by_cupti
 
 
 def _deciding_attempts(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:
@@ -277,8 +284,6 @@ def _facts_by_cell(plan: Plan, attempts: Sequence[Loaded]) -> Mapping[str, Mappi
         for cell, values in loaded.facts_by_cell.items():
             if cell in planned:
                 add_description(facts[cell], values)
-    for cell, (configs, otherwise) in tuned_by_cell(attempts).items():
-        facts[cell] |= {"tuned": configs, "tuned_otherwise": otherwise}
     return facts
 
 
@@ -319,6 +324,23 @@ def _cells_by_metric(
         for name in names:
             cells[name] = cells.get(name, frozenset()) | of_cells
     return cells
+
+
+_UNTIMED = (*protocol.VISIT_FACTS, protocol.WAITING_NS)
+"""Journaled facts of `UntimedWork`."""
+
+
+def _unmeasured(cell: str, facts: Mapping[str, Any], tuning: Tuning) -> CellStatus:
+    """Status of a cell before its outcome is known; `facts`: journaled ones by name."""
+    untimed = {name: facts[name] for name in _UNTIMED if name in facts}
+    others = {name: fact for name, fact in facts.items() if name not in untimed}
+    return CellStatus(
+        cell,
+        Outcome.NOT_MEASURED,
+        facts=CellFacts(**others),
+        untimed=UntimedWork(**untimed),
+        tuning=tuning,
+    )
 
 
 def _status(
@@ -473,10 +495,11 @@ class TunedChoice:
     config: Params
 
 
-def tuned_by_cell(
-    attempts: Sequence[Loaded],
-) -> Mapping[str, tuple[tuple[TunedConfig, ...], tuple[str, ...]]]:
-    """Configurations that an autotuner tried, and sessions with other choices, by cell id.
+NOT_TUNED = Tuning()
+
+
+def find_tuning(attempts: Sequence[Loaded]) -> Mapping[str, Tuning]:
+    """What an autotuner tried and chose, by cell id.
 
     Tried by the session whose durations count, or by another where that one tuned nothing, which
     may be among those that chose otherwise. Cells without an autotuner are left out.
@@ -492,9 +515,7 @@ def tuned_by_cell(
     return {cell: _tuning_of_sessions(sessions) for cell, sessions in configs_by_cell.items()}
 
 
-def _tuning_of_sessions(
-    sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]],
-) -> tuple[tuple[TunedConfig, ...], tuple[str, ...]]:
+def _tuning_of_sessions(sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]]) -> Tuning:
     first = sessions[0][0]
     # The attempt that compiled has every tried configuration; later ones find the winner only.
     configs = max(
@@ -504,7 +525,7 @@ def _tuning_of_sessions(
     otherwise = (
         name for name, tried_configs in sessions if choices_by_operation(tried_configs) != timed
     )
-    return configs, tuple(dict.fromkeys(otherwise))
+    return Tuning(configs, tuple(dict.fromkeys(otherwise)))
 
 
 def choices_by_operation(

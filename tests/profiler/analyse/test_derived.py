@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from analyse_frames import launch, make_cell, ours, samples_of
+from cell_statuses import status_of
 
 from profiler.analyse.metric_values import (
     add_build_facts,
@@ -20,7 +21,7 @@ from profiler.analyse.summary import summarise
 from profiler.metrics import passes
 from profiler.metrics.catalogue import CATALOGUE, Combine, Metric, PassClass
 from profiler.metrics.formulas import cell_fact, gpu_fact, metric
-from profiler.model import BuildResult, CellStatus, Environment, KernelFacts, Outcome
+from profiler.model import BuildResult, CellFacts, CellStatus, Environment, KernelFacts, Outcome
 
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
 
@@ -59,7 +60,7 @@ def test_a_new_derived_entry_has_its_numbers_in_samples_and_summary(monkeypatch)
     _extend(monkeypatch, clock, twice)
     samples = samples_of({"a..p": [100.0, 200.0, 400.0], "b..p": [100.0] * 3})
     samples["cycles"] = [800.0, 800.0, np.nan, *[800.0] * 3]
-    statuses = {"a..p": CellStatus("a..p", Outcome.MEASURED, flops=7.0)}
+    statuses = {"a..p": status_of("a..p", flops=7.0)}
     derived = add_derived(samples, statuses, Environment(sm_count=4))
     nan = pytest.approx(np.nan, nan_ok=True)
     assert list(derived["clock_of_peak"]) == [2.0, 1.0, nan, 2.0, 2.0, 2.0]
@@ -108,7 +109,7 @@ def test_every_derived_entry_has_a_formula_and_no_other_has_one():
 
 def test_every_part_of_a_formula_exists_and_stands_before_it():
     fields = {
-        "cell": {field.name for field in dataclasses.fields(CellStatus)},
+        "cell": {field.name for field in dataclasses.fields(CellFacts)},
         "gpu": {field.name for field in dataclasses.fields(Environment)},
     }
     before = set()
@@ -122,7 +123,7 @@ def test_every_part_of_a_formula_exists_and_stands_before_it():
 
 
 def test_every_metric_of_build_and_runner_names_the_field_of_its_value():
-    of_status = {field.name for field in dataclasses.fields(CellStatus)}
+    of_status = {field.name for field in dataclasses.fields(CellFacts)}
     of_kernel = {field.name for field in dataclasses.fields(KernelFacts)}
     for entry in CATALOGUE.values():
         if entry.source in ("ptxas", "runner"):
@@ -162,7 +163,7 @@ def test_derived_metrics_follow_from_time_traffic_and_statements():
         ours("a", 0), gpu__time_duration=1000.0, dram__bytes_read=3e6, dram__bytes_write=1e6
     ) | {"sm__cycles_elapsed.max": 1500.0}
     samples = _samples([raw], ("duration_ns", "cycles", "dram_read_bytes", "dram_write_bytes"))
-    status = CellStatus("a", Outcome.MEASURED, flops=2e9, bytes=2e6)
+    status = status_of("a", flops=2e9, bytes=2e6)
     environment = Environment(peak_dram_bytes_per_s=8e12)
     row = add_derived(samples, {"a": status}, environment).iloc[0]
     assert row["tflops"] == pytest.approx(2000.0)
@@ -181,7 +182,7 @@ def test_what_nothing_is_known_for_is_not_derived():
 
 
 def test_nothing_is_divided_by_zero():
-    status = CellStatus("a", Outcome.MEASURED, flops=1.0, bytes=1.0)
+    status = status_of("a", flops=1.0, bytes=1.0)
     row = _derived(status, Environment(), dram__bytes_read=0.0, dram__bytes_write=0.0)
     assert not {"memory_efficiency_pct", "arithmetic_intensity"} & set(row.index)
 
@@ -256,8 +257,8 @@ def test_without_traffic_there_is_no_hit_rate():
 def test_what_the_runner_said_of_a_cell_is_in_all_its_samples():
     samples = _samples([launch(ours(cell, block)) for cell in "ab" for block in range(2)])
     statuses = {
-        "a": CellStatus("a", Outcome.MEASURED, compile_seconds=1.5, buffer_bytes=64.0),
-        "b": CellStatus("b", Outcome.MEASURED, buffer_bytes=32.0),
+        "a": status_of("a", compile_seconds=1.5, buffer_bytes=64.0),
+        "b": status_of("b", buffer_bytes=32.0),
     }
     names = ("compile_s", "buffer_bytes", "peak_bytes")
     frame = add_status_facts(samples, statuses, names)
@@ -270,9 +271,8 @@ def test_what_the_runner_said_of_a_cell_is_in_all_its_samples():
 
 def test_every_metric_of_the_runner_has_a_place_in_a_status():
     names = [name for name, metric in CATALOGUE.items() if metric.source == "runner"]
-    status = CellStatus(
+    status = status_of(
         "a",
-        Outcome.MEASURED,
         max_abs_error=1.0,
         max_rel_error=2.0,
         flops=3.0,

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
+from cell_statuses import status_of
 
 from profiler.analyse.intervals import NO_OFFSETS, PRIOR_SDS, estimated_sds
 from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, visit_times
@@ -20,7 +21,7 @@ from profiler.analyse.verdicts import (
     untimed_by_cell,
 )
 from profiler.errors import ProfilerError
-from profiler.model import CellStatus, Environment, Outcome, SessionKind, Verdict
+from profiler.model import Environment, SessionKind, Verdict
 
 CELLS = tuple(make_cell(variant, problem) for problem in "pq" for variant in "abc")
 WIGGLE = np.array([-3, 1, -1, 2, -2, 3, 0.5, -0.5]) / 1000
@@ -59,9 +60,7 @@ SLOW = run(
 
 def untimed(fact, by_cell):
     """`untimed_by_cell` of a GPU that copies a byte in a nanosecond."""
-    statuses = {
-        cell: CellStatus(cell, Outcome.MEASURED, **{fact: value}) for cell, value in by_cell.items()
-    }
+    statuses = {cell: status_of(cell, **{fact: value}) for cell, value in by_cell.items()}
     return untimed_by_cell(statuses, Environment(peak_dram_bytes_per_s=1e9))
 
 

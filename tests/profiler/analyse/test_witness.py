@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from cell_statuses import status_of, with_facts
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.witness import implausible_cells
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
-from profiler.model import CellStatus, Environment, Outcome
+from profiler.model import Environment
 
 H200 = Environment(
     compute_capability="9.0",
@@ -37,7 +38,7 @@ PRODUCT = {**COPY, "tensor_pipe_pct": 60.0}
 def why(counters, environment=H200, collector="ncu", profile=None, **stated):
     """The objection to a cell with these counters, empty where there is none."""
     rows = [{"kind": "timing", "collector": collector, "cell": "a", **counters}] * 3
-    status = CellStatus("a", Outcome.MEASURED, **stated)
+    status = status_of("a", **stated)
     profiles = {} if profile is None else {"a": profile}
     reasons = implausible_cells(pd.DataFrame(rows), {"a": status}, profiles, {}, environment)
     return reasons.get("a", "")
@@ -93,7 +94,7 @@ def beside_baseline(own, baseline, collector="cupti"):
         ]
         copies = None if copied_bytes is None else float(copied_bytes > 0)
         facts = {"copies": copies, "copied_bytes": copied_bytes, "written_bytes": 4.2 * MB}
-        statuses[cell] = CellStatus(cell, Outcome.MEASURED, **facts)
+        statuses[cell] = status_of(cell, **facts)
     return pd.DataFrame(rows), statuses
 
 
@@ -146,7 +147,7 @@ def test_under_ncu_kernels_that_did_not_write_the_result_have_no_lead(own, basel
         assert reasons["a"].startswith(
             "its kernels moved 0.05 MB through L2, and the launch writes 4.2 MB: what is no kernel"
         )
-    in_place = {cell: replace(status, written_bytes=None) for cell, status in statuses.items()}
+    in_place = {cell: with_facts(status, written_bytes=None) for cell, status in statuses.items()}
     assert not untimed_copies(samples, in_place)
 
 

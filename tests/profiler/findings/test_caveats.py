@@ -1,11 +1,11 @@
 """What a reader must know first, as typed notices."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
+from cell_statuses import with_facts
 
 from profiler.analyse.judge import Judge, Rules, visit_times
 from profiler.findings.caveats import caveats
@@ -57,23 +57,25 @@ def found():
             for cell, names in dict(lacking).items()
         }
         statuses |= {
-            cell: replace(statuses[cell], result_dtypes=names)
+            cell: with_facts(statuses[cell], result_dtypes=names)
             for cell, names in dict(dtypes).items()
         }
         statuses |= {
-            cell: replace(statuses[cell], max_abs_error=error)
+            cell: with_facts(statuses[cell], max_abs_error=error)
             for cell, error in dict(errors).items()
         }
         statuses |= {
-            cell: replace(statuses[cell], bytes=declared, written_bytes=written)
+            cell: with_facts(statuses[cell], bytes=declared, written_bytes=written)
             for cell, (declared, written) in dict(declared_and_written).items()
         }
         statuses |= {
-            cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),), tuned_otherwise=sessions)
+            cell: with_facts(
+                statuses[cell], tried=(TunedConfig("op", ""),), other_sessions=sessions
+            )
             for cell, sessions in dict(tuned_otherwise).items()
         }
         statuses |= {
-            cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),) * tried)
+            cell: with_facts(statuses[cell], tried=(TunedConfig("op", ""),) * tried)
             for cell, tried in dict(drawn).items()
         }
         if samples is None:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pandas as pd
+from cell_statuses import status_of
 
 from profiler.analyse.summary import summarise
 from profiler.model import (
@@ -108,8 +109,8 @@ def _status(cell, operators, sizes, implementations):
         if at == (sizes[-1], sizes[-2]):
             return CellStatus(cell.id, Outcome.FELL_BACK, "fell back: none is inductor's")
         if at == (sizes[0], sizes[0]):
-            return CellStatus(cell.id, Outcome.WRONG_RESULT, "off by 0.3", max_abs_error=0.3)
-    return CellStatus(cell.id, Outcome.MEASURED, max_abs_error=1e-6, max_rel_error=1e-5)
+            return status_of(cell.id, Outcome.WRONG_RESULT, "off by 0.3", max_abs_error=0.3)
+    return status_of(cell.id, max_abs_error=1e-6, max_rel_error=1e-5)
 
 
 def _samples(cells, statuses, blocks):

@@ -8,6 +8,7 @@ import lxml.html
 import numpy as np
 import pandas as pd
 import pytest
+from cell_statuses import with_facts
 from synthetic_grid import make_grid
 from synthetic_report import make_report, problems, unmeasured, without
 from synthetic_waves import make_waves
@@ -113,7 +114,9 @@ def test_what_no_number_shows_is_said_beside_the_verdicts():
     assert cards(shorter)[2].answer.startswith("? UNCLEAR at both")
     assert "with 1 µs between the kernels of a launch" in cards(shorter)[2].detail
     assert "--timer" not in cards(shorter)[2].detail  # no result was seen: a command, without timer
-    checked = {cell: replace(status, result_bytes=4.0) for cell, status in report.statuses.items()}
+    checked = {
+        cell: with_facts(status, result_bytes=4.0) for cell, status in report.statuses.items()
+    }
     assert cards(find(without(report, samples=samples, statuses=checked)))[2].detail.endswith(
         "; --timer times whole launches"
     )

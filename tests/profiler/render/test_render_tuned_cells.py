@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from cell_statuses import with_facts
 from synthetic_grid import make_grid
 
 from profiler.findings.find import find
@@ -20,7 +21,7 @@ LIBRARY = TunedConfig("mm(64x64, 64x64)", "mm", {}, 9_000.0, best=True)
 def with_tuned(report, tuned):
     """The report, with these configurations told of each compiled cell."""
     statuses = {
-        cell: replace(status, tuned=tuned) if cell.startswith("compile") else status
+        cell: with_facts(status, tried=tuned) if cell.startswith("compile") else status
         for cell, status in report.statuses.items()
     }
     return replace(report, statuses=statuses)

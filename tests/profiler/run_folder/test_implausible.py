@@ -121,7 +121,7 @@ def test_copies_that_no_kernel_makes_are_named(tmp_path):
     ]
     place.attempt(visits=visits, journal=[*measured(visits), *copied])
     results = place.results()
-    assert results.statuses[TREE].copies == 2
+    assert results.statuses[TREE].untimed.copies == 2
     (notice,) = [n for n in results.notices if n.kind is NoticeKind.COPIES_NOT_TIMED]
     assert text(notice).startswith("1 of 6 cells also copy or fill memory by no kernel")
     assert "tree at small: 2 in a launch, 3.5 MB" in text(notice)

@@ -341,7 +341,8 @@ def test_failures_of_the_journal_become_statuses(place):
     statuses = place.results().statuses
     assert statuses[PLAIN].outcome is Outcome.MEASURED
     assert statuses[TREE].outcome is Outcome.WRONG_RESULT
-    assert (statuses[TREE].max_abs_error, statuses[TREE].max_rel_error) == (0.5, math.inf)
+    facts = statuses[TREE].facts
+    assert (facts.max_abs_error, facts.max_rel_error) == (0.5, math.inf)
     assert statuses[TREE].cause == "3 wrong"
     assert statuses[LOOP].outcome is Outcome.OUT_OF_MEMORY
     assert "unknown..cell" not in statuses
@@ -429,10 +430,10 @@ def test_what_a_check_found_out_is_kept(place):
         {**where, "phase": protocol.DESCRIBE, "flops": 1e9, "bytes": 4096.0},
     ]
     place.attempt(visits=[(PLAIN, 0)], journal=[*facts, *measured([(PLAIN, 0)])])
-    status = place.results().statuses[PLAIN]
-    assert (status.max_abs_error, status.max_rel_error) == (1e-6, None)
-    assert status.result_dtypes == ("float16",)
-    assert (status.flops, status.bytes) == (1e9, 4096.0)
+    found = place.results().statuses[PLAIN].facts
+    assert (found.max_abs_error, found.max_rel_error) == (1e-6, None)
+    assert found.result_dtypes == ("float16",)
+    assert (found.flops, found.bytes) == (1e9, 4096.0)
 
 
 def described(cell, **facts):
@@ -446,9 +447,9 @@ def test_compilation_is_as_long_as_in_the_session_where_it_took_longest(place):
         facts = {"compile_seconds": each, "buffer_bytes": 4096.0, "peak_bytes": 2048.0}
         journal = [described(PLAIN, **facts), *measured([(PLAIN, 0)])]
         place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
-    status = place.results().statuses[PLAIN]
-    assert (status.compile_seconds, status.buffer_bytes, status.peak_bytes) == (1.5, 4096.0, 2048.0)
-    assert place.results().statuses[TREE].compile_seconds is None
+    found = place.results().statuses[PLAIN].facts
+    assert (found.compile_seconds, found.buffer_bytes, found.peak_bytes) == (1.5, 4096.0, 2048.0)
+    assert place.results().statuses[TREE].facts.compile_seconds is None
 
 
 def test_a_session_that_says_nothing_of_compilation_takes_nothing_back(place):
@@ -457,7 +458,7 @@ def test_a_session_that_says_nothing_of_compilation_takes_nothing_back(place):
     later = [described(PLAIN, flops=8.0), *measured([(PLAIN, 0)])]
     place.attempt("ncu-counters", visits=[(PLAIN, 0)], journal=later)
     status = place.results().statuses[PLAIN]
-    assert (status.compile_seconds, status.flops) == (1.5, 8.0)
+    assert (status.facts.compile_seconds, status.facts.flops) == (1.5, 8.0)
 
 
 def test_only_what_passed_its_check_under_todays_key_counts_as_checked(place):
@@ -538,7 +539,7 @@ def test_a_twin_shares_what_was_measured(place):
     place.attempt(visits=own, journal=[{**where, "flops": 8.0, "bytes": None}, *measured(own)])
     status = place.results().statuses[TREE]
     assert (status.outcome, status.duplicate_of) == (Outcome.DUPLICATE, PLAIN)
-    assert (status.cell, status.flops) == (TREE, 8.0)
+    assert (status.cell, status.facts.flops) == (TREE, 8.0)
     assert status.missing_metrics == ("l2_bytes", "l2_hit_sectors")
 
 
@@ -816,14 +817,14 @@ def test_the_session_that_compiled_tells_what_was_tried(place):
     for session, tuned in {"ncu-timing": first, "ncu-counters": [row]}.items():
         journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
         place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
-    found = place.results().statuses[PLAIN].tuned
+    found = place.results().statuses[PLAIN].tuning.tried
     assert [(one.time_ns, one.registers, one.best) for one in found] == [
         (20.0, 16, True),
         (30.0, None, False),
     ]
     assert found[0].config == {"XBLOCK": 512}
-    assert place.results().statuses[PLAIN].tuned_otherwise == ()
-    assert place.results().statuses[TREE].tuned == ()
+    assert place.results().statuses[PLAIN].tuning.other_sessions == ()
+    assert place.results().statuses[TREE].tuning.tried == ()
 
 
 def test_what_is_shown_as_tuned_is_what_was_timed(place):
@@ -840,8 +841,8 @@ def test_what_is_shown_as_tuned_is_what_was_timed(place):
         journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
         place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
     status = place.results().statuses[PLAIN]
-    assert [one.config for one in status.tuned if one.best] == [{"R0_BLOCK": 4096}]
-    assert status.tuned_otherwise == ("ncu-counters", "ncu-counters-l2_hit_sectors")
+    assert [one.config for one in status.tuning.tried if one.best] == [{"R0_BLOCK": 4096}]
+    assert status.tuning.other_sessions == ("ncu-counters", "ncu-counters-l2_hit_sectors")
 
 
 def test_a_choice_told_as_a_text_is_read_and_nonsense_is_left_out(place):
@@ -851,6 +852,6 @@ def test_a_choice_told_as_a_text_is_read_and_nonsense_is_left_out(place):
     ]
     journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
     place.attempt(visits=[(PLAIN, 0)], journal=journal)
-    (one,) = place.results().statuses[PLAIN].tuned
+    (one,) = place.results().statuses[PLAIN].tuning.tried
     assert (one.choice, one.config) == ("triton_mm_1", {"BLOCK_M": 64, "K": "a"})
     assert (one.time_ns, one.best) == (None, False)
