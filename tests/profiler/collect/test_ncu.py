@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from run_folders import fake_ncu
+from test_programs import program
 
 from profiler.collect import Command
 from profiler.collect.ncu import (
@@ -23,7 +24,6 @@ from profiler.collect.ncu import (
     Ncu,
     cell_fault,
     diagnose,
-    find_ncu,
     has_rows,
     no_kernels,
 )
@@ -36,40 +36,6 @@ from profiler.parse.ncu_source import read_source_page
 from profiler.runner.protocol import NVTX_DOMAIN, range_name, roof_range_name
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
-
-
-def program(path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
-
-
-class TestFinding:
-    def test_variable_wins_over_path(self, tmp_path):
-        chosen, on_path = program(tmp_path / "mine/ncu"), program(tmp_path / "bin/ncu")
-        environ = {"PROFILER_NCU": str(chosen), "PATH": str(on_path.parent)}
-        assert find_ncu(environ, tmp_path) == chosen
-        assert find_ncu({"PATH": str(on_path.parent)}, tmp_path) == on_path
-
-    def test_newest_installation_is_taken_where_path_has_none(self, tmp_path):
-        program(tmp_path / "opt/nvidia/nsight-compute/2025.9.1/ncu")
-        newest = program(tmp_path / "opt/nvidia/nsight-compute/2025.10.0/ncu")
-        assert find_ncu({"PATH": ""}, tmp_path) == newest
-        toolkit = program(tmp_path / "usr/local/cuda-13.0/bin/ncu")
-        assert find_ncu({"PATH": ""}, tmp_path) == toolkit
-
-    def test_a_file_that_cannot_be_run_is_passed_over(self, tmp_path):
-        program(tmp_path / "opt/nvidia/nsight-compute/2025.3.1/ncu").chmod(0o644)
-        with pytest.raises(EnvironmentUnusable) as caught:
-            find_ncu({"PATH": ""}, tmp_path)
-        assert "PROFILER_NCU" in caught.value.remedy
-
-    def test_a_wrong_variable_is_an_error_and_not_ignored(self, tmp_path):
-        on_path = program(tmp_path / "bin/ncu")
-        environ = {"PROFILER_NCU": str(tmp_path / "absent"), "PATH": str(on_path.parent)}
-        with pytest.raises(EnvironmentUnusable, match="absent"):
-            find_ncu(environ, tmp_path)
 
 
 class TestVersion:

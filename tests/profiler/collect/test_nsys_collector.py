@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from test_programs import program
 
 from profiler.collect import STDERR, STDOUT
 from profiler.collect.nsys import (
@@ -16,7 +17,6 @@ from profiler.collect.nsys import (
     convert_failed,
     diagnose,
     find_importer,
-    find_nsys,
     missing_library,
 )
 from profiler.collect.timer import RUNNER
@@ -34,50 +34,12 @@ NO_LIBDW = (
 )
 
 
-def program(path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
-
-
 def leave(path):
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"")
 
 
-class TestFinding:
-    def test_variable_wins_over_path(self, tmp_path):
-        chosen, on_path = program(tmp_path / "mine/nsys"), program(tmp_path / "bin/nsys")
-        environ = {"PROFILER_NSYS": str(chosen), "PATH": str(on_path.parent)}
-        assert find_nsys(environ, tmp_path) == chosen
-        assert find_nsys({"PATH": str(on_path.parent)}, tmp_path) == on_path
-
-    def test_a_wrong_variable_is_an_error_and_not_ignored(self, tmp_path):
-        on_path = program(tmp_path / "bin/nsys")
-        environ = {"PROFILER_NSYS": str(tmp_path / "absent"), "PATH": str(on_path.parent)}
-        with pytest.raises(EnvironmentUnusable, match="absent"):
-            find_nsys(environ, tmp_path)
-
-    def test_order_of_the_install_folders(self, tmp_path):
-        """From the last to be looked at to the first: each beats all above it."""
-        inside = "opt/nvidia/nsight-compute/{}/host/target-linux-x64/nsys"
-        for folder in (
-            inside.format("2025.9.1"),
-            inside.format("2025.10.0"),
-            "usr/local/cuda-13.0/bin/nsys",
-            "opt/nvidia/nsight-systems/2024.6.1/target-linux-x64/nsys",
-            "opt/nvidia/nsight-systems/2025.1.3/bin/nsys",
-        ):
-            newest = program(tmp_path / folder)
-            assert find_nsys({"PATH": ""}, tmp_path) == newest
-
-    def test_a_file_that_cannot_be_run_is_passed_over(self, tmp_path):
-        program(tmp_path / "opt/nvidia/nsight-systems/2025.3.1/bin/nsys").chmod(0o644)
-        with pytest.raises(EnvironmentUnusable, match="not found") as caught:
-            find_nsys({"PATH": ""}, tmp_path)
-        assert "PROFILER_NSYS" in caught.value.remedy
-
+class TestImporter:
     @pytest.mark.parametrize(
         ("nsys", "importer"),
         [
