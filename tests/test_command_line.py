@@ -85,6 +85,11 @@ def write_small(profiler, **collect):
             ["compare", "HEAD~1", "HEAD", "--", "mine.py", "--timer"],
             "--timer is an option after --",
         ),
+        *(
+            (["check", "mine", *flag], "mine is a run, which is read as it is")
+            for flag in (["--blocks", "3"], ["--budget", "1"], ["--timer"], ["--set", "title=x"])
+        ),
+        (["export", "mine", "--format", "bencher", "--set", "title=x"], "only with --format t1"),
         (["report", "nowhere"], "neither a run folder nor"),
         (["report", "mine.yaml"], "go by the experiment's name, as in `mine`"),
         (["plan", "made"], "Is a directory; did you mean 'made/made.py'?"),

@@ -52,6 +52,12 @@ def checked_by(request: CheckRequest) -> Checked:
             "The referee judges while it measures: a run has no candidate.",
             remedy="Name the Python file of the experiment (docs/referee.md).",
         )
+    if not is_spec and (request.overrides or request.budget_s is not None):
+        raise UsageError(
+            "--set, --blocks, --budget, --timer, --fast and --device say how an experiment is "
+            f"measured: {request.target} is a run, which is read as it is.",
+            remedy="Name the file of the experiment.",
+        )
     checked = _measured_answer(request, gate) if is_spec else _read_answer(request)
     if gate is None or checked.findings is None:
         return checked

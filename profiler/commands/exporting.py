@@ -80,6 +80,8 @@ def export(request: ExportRequest) -> ExitCode:
         return write(request)
     if request.problem is not None:
         raise UsageError("--problem: only with --format t4.")
+    if request.settings:
+        raise UsageError("--set: only with --format t1; a run is written as it was measured.")
     report, run = _read_report(request)
     findings = find(report)
     measured = answers_of_findings(findings, run)
