@@ -474,6 +474,11 @@ class NoticeKind(Enum):
         Severity.WARNING,
         "{file}: {what}: not read.",
     )
+    CSV_NO_LAUNCHES = (
+        Severity.WARNING,
+        "{file}: a table of ncu without a launch.",
+        "ncu saw no kernel that its filters let through, or the file was cut off: profile again.",
+    )
     CSV_REPEATED_ROWS = (
         Severity.WARNING,
         "{file}: {count:row is of a launch that has|rows are of launches that have} a row before, "

@@ -24,7 +24,7 @@ from profiler.importers.ncu_text import TextPage
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import CompletedCommand, output_of, run_commands
 from profiler.model import SCHEMA_VERSION
-from profiler.notices import Notice, NoticeKind
+from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.parse.ncu_csv import NcuTable, parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import (
@@ -77,6 +77,8 @@ class ImportedLaunches(Imported):
                     "example": f"{values[is_invalid].iloc[0]:g} ns",
                 }
                 notices.append(Notice(NoticeKind.CSV_NO_DURATIONS, facts))
+        if launches.empty:
+            notices.append(Notice(NoticeKind.CSV_NO_LAUNCHES, {"file": file}))
         model = str(table.attributes.get(_MODEL, ""))
         capability = next((str(cc) for cc in launches["cc"].dropna()), "")
         gpu = (file, model, capability)
@@ -84,7 +86,14 @@ class ImportedLaunches(Imported):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Launches of all files, with the paths of their ranges."""
+        """Launches of all files, with the paths of their ranges.
+
+        Raises ParseError where none of them has a launch, or an instruction.
+        """
+        if all(part.launches.empty and not part.kernels for part in parts):
+            notices = [notice for part in parts for notice in part.notices]
+            sentences = " ".join(map(text, notices))
+            raise ParseError(sentences.removesuffix("."), remedy=remedy(notices[-1]))
         columns = [_RANGE, _FULL_RANGE]
         frames = [part.launches.drop(columns=columns, errors="ignore") for part in parts]
         frames = [frame for frame in frames if len(frame)] or frames[:1]
@@ -93,11 +102,11 @@ class ImportedLaunches(Imported):
         paths = [" / ".join(map(_range, ranges or ())) for ranges in launches["nvtx"]]
         launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, paths)
         gpus = tuple(gpu for part in parts for gpu in part.gpus)
-        notices = (notice for part in parts for notice in part.notices)
+        all_notices = (notice for part in parts for notice in part.notices)
         return safe_frames(
             cls(
                 launches,
-                (*notices, *_different_gpus(gpus)),
+                (*all_notices, *_different_gpus(gpus)),
                 tuple(kernel for part in parts for kernel in part.kernels),
                 gpus,
             )

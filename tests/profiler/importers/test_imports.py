@@ -15,6 +15,7 @@ from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump
 from profiler.errors import ParseError, UsageError
 from profiler.importers.registry import read_files
+from profiler.notices import NoticeKind
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
@@ -60,6 +61,24 @@ def test_what_a_file_does_not_have_is_null_and_never_0():
     for name in ("ncu_raw_nvtx_cells", "ncu_raw_onepass_60"):
         for launch in document(capture(name))["launches"]:
             assert launch["metrics"]["l2_hit_pct"] is None
+
+
+def test_a_table_without_a_launch_is_no_answer(tmp_path):
+    """It was an empty page, with exit code 0."""
+    lines = Path(capture("ncu_raw_6metrics_2kernels")).read_text().splitlines(keepends=True)
+    header = next(place for place, line in enumerate(lines) if line.startswith('"ID"'))
+    file, other = tmp_path / "cut.csv", tmp_path / "whole.csv"
+    file.write_text("".join(lines[: header + 2]))
+    other.write_text("".join(lines))
+    with pytest.raises(ParseError, match=r"cut\.csv: a table of ncu without a launch") as raised:
+        read_files([file])
+    assert "profile again" in raised.value.remedy
+    file.write_text("".join(lines[: header + 2]) + '"0","1"\n')
+    with pytest.raises(ParseError, match=r"1 row does not fit the header .*without a launch"):
+        read_files([file])
+    imported, _ = read_files([other, file])
+    assert len(imported.launches) == 6
+    assert NoticeKind.CSV_NO_LAUNCHES in {notice.kind for notice in imported.notices}
 
 
 def test_ranges_around_a_launch_are_named():
