@@ -316,6 +316,7 @@ def test_each_problem_is_measured_on_zeros_too_where_that_is_asked_for(plan):
     ("text", "words"),
     [
         ("problems: {matrix: {inputs: [1]}}\ninputs: [zeros]\n", "a parameter 'inputs' already"),
+        ("problems: {matrix: {n: [1]}}\ninputs: zeros\n", "on zeros: inputs: [zeros]"),
         ("inputs: [ones]\n", "inputs"),
         ("inputs: []\n", "inputs"),
     ],

@@ -368,6 +368,8 @@ class Experiment(SpecModel):
     @model_validator(mode="after")
     def _inputs_fit(self) -> Self:
         workload, is_text = self.workload, isinstance(self.inputs, str)
+        if self.inputs == "zeros":
+            raise wrong("inputs: a text only describes them; to measure on zeros: inputs: [zeros]")
         if isinstance(workload, CommandWorkload) and not is_text:
             raise wrong("inputs: an external command makes its inputs itself; give it a parameter")
         if isinstance(workload, ModuleWorkload) and workload.candidate is not None and not is_text:
