@@ -253,6 +253,8 @@ def test_a_revision_without_the_experiment_is_named(history):
         (("bisect", "HEAD..HEAD", "mine.py"), "is one commit"),
         (("bisect", "HEAD..HEAD~1", "mine.py"), "no ancestor"),
         (("compare", "nowhere", "HEAD", "mine.py"), "nowhere: no commit"),
+        (("compare", "HEAD~1", "HEAD", "mien.py"), "mien.py: there is no such file; did you mean"),
+        (("bisect", "HEAD~1..HEAD", "mien.py"), "mien.py: there is no such file; did you mean"),
     ],
 )
 def test_what_does_not_exist_is_said(history, arguments, message):

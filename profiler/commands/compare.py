@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from profiler.commands.output import print_notices, write_json_target, write_page
 from profiler.commands.requests import CompareRequest, RunRequest, run_request
-from profiler.errors import SPEC_SUFFIXES, ExitCode, UsageError
+from profiler.errors import SPEC_SUFFIXES, ExitCode, UsageError, nearest_file
 from profiler.findings.gates import Gate, RevisionComparison, parse_gate
 from profiler.machine.console import make_console
 from profiler.model import slug
@@ -84,10 +84,17 @@ def show_comparison(request: CompareRequest) -> ExitCode:
 
 
 def experiment_of(texts: Sequence[str]) -> Path | None:
-    """The experiment after the revisions of an argument list; None where all are runs."""
+    """The experiment after the revisions of an argument list; None where all are runs.
+
+    Raises UsageError for an experiment whose file is not there.
+    """
     last = Path(texts[-1])
     file, _ = file_and_name(last)
-    return last if file.suffix in SPEC_SUFFIXES and file.is_file() else None
+    if file.suffix not in SPEC_SUFFIXES or file.is_dir():
+        return None
+    if not file.is_file():
+        raise UsageError(f"{file}: there is no such file{nearest_file(file)}")
+    return last
 
 
 def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:

@@ -109,7 +109,8 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
 
 def lacks_experiment(repository: Repository, commit: Commit, spec: Path) -> bool:
     """Whether a commit lacks the file of an experiment, so that today's stands for it."""
-    return _name_in_commits(repository, spec) not in repository.files(commit)
+    file, _ = file_and_name(spec)
+    return file.is_file() and _name_in_commits(repository, spec) not in repository.files(commit)
 
 
 def lacking_words(commits: Sequence[Commit], spec: Path) -> str:
