@@ -12,7 +12,6 @@ from profiler.analyse.verdicts import Reason
 from profiler.findings.counters import level_bytes, roof_lines
 from profiler.findings.find import find
 from profiler.findings.verdicts import PairVerdict
-from profiler.metrics.queries import label
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import problem_key
 from profiler.render import embed
@@ -212,22 +211,6 @@ def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings):
         assert len(group["cells"]) == len(findings.programs.cells)
         assert all(0 <= index < len(group["choices"]) for index in group["cells"])
     assert set(groups[-1]["cells"]) == set(range(len(groups[-1]["choices"])))
-
-
-def test_why_compares_best_and_baseline_at_the_largest_problem(findings):
-    found = why(findings)
-    assert found["problem"] == "fp32 65536\u00d716384"
-    moved = found["moved"].lines
-    names = [row.name for row in moved]
-    assert names[0].startswith(label("bank_conflicts").label)
-    assert moved[0].data[-1].text == "from 0"
-    assert label("duration_ns").label not in names
-    assert [name for name in names if "Registers" in name] in ([], ["Registers (register/thread)"])
-    points = {row.name: row.data[-1].text for row in found["peaks"].table.lines}
-    assert points[label("memory_throughput_pct").label].endswith("points")
-    stalls = " ".join(row.name for row in found["stalls"].table.lines)
-    assert label("stall_not_selected").label not in stalls
-    assert label("stall_long_scoreboard").label in stalls
 
 
 def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings):
