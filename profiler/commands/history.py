@@ -159,7 +159,10 @@ def _reread_runs(
 def read_answers(path: Path) -> Sequence[HistoryRun]:
     """Answers of a run, a recording, or a file of benchmark v3 records; raises UsageError."""
     if path.suffix in (".json", ".jsonl"):
-        return answers_of_records(_records(path), path.name)
+        runs = answers_of_records(_records(path), path.name)
+        if not runs:
+            raise UsageError(f"{path}: holds no number of a benchmark v3 record")
+        return runs
     from profiler.commands.report import read_run
     from profiler.findings.find import find
 
@@ -170,7 +173,7 @@ def read_answers(path: Path) -> Sequence[HistoryRun]:
 def _records(path: Path) -> list[Any]:
     """Records of a JSON list, or of lines of JSON."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         if text.lstrip().startswith("["):
             return list(json.loads(text))
         return [json.loads(line) for line in text.splitlines() if line.strip()]

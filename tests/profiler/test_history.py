@@ -318,6 +318,12 @@ def test_records_of_others_are_read(tmp_path):
     assert newer.answers[0].low is None
     file.with_suffix(".jsonl").write_text(json.dumps(record([1.0])) + "\n")
     assert len(read_answers(file.with_suffix(".jsonl"))) == 1
+    file.write_text("\ufeff" + json.dumps([record([1.0])]), "utf-8")
+    assert len(read_answers(file)) == 1
+    for empty in ("", "[]", json.dumps(record([]))):
+        file.write_text(empty)
+        with pytest.raises(UsageError, match="holds no number of a benchmark v3 record"):
+            read_answers(file)
     for wrong in ({"metric": 1}, [], 3, record(["x"]), record([1.0], timestamp="soon")):
         with pytest.raises(UsageError, match="record 1 is no benchmark v3 record"):
             answers_of_records([wrong], "file")
