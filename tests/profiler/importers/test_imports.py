@@ -219,17 +219,19 @@ def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
 
 @pytest.mark.parametrize("compare", [True, False])
 def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys, compare):
-    def said():
-        import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=compare))
-        return capsys.readouterr().err
+    def warnings():
+        import_files(ImportRequest(two_files, json_target="-", compare=compare))
+        document = json.loads(capsys.readouterr().out)
+        return " ".join(warning["text"] for warning in document["warnings"])
 
-    assert "different GPUs" not in said()
+    assert "different GPUs" not in warnings()
     quick = two_files[1].read_text()
     two_files[1].write_text(quick.replace("NVIDIA H200", "NVIDIA H100"))
     expected = "The files are of different GPUs: NVIDIA H200 (slow.csv), NVIDIA H100 (quick.csv)."
-    assert expected in said()
+    import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=compare))
+    assert expected in capsys.readouterr().err
     two_files[1].write_text(quick.replace('"9.0"', '"8.0"'))
-    assert "different GPUs" in said()
+    assert "different GPUs" in warnings()
 
 
 def test_two_files_of_the_same_times_have_no_account(two_files, tmp_path, capsys):
