@@ -243,7 +243,7 @@ def test_a_report_in_which_the_module_finds_nothing_is_refused(tmp_path, monkeyp
         read_files([tmp_path / "a.ncu-rep"], environ={"PROFILER_NCU": "/nowhere", "PATH": ""})
 
 
-def test_a_folder_stands_for_reports_of_both_names(tmp_path, module, monkeypatch):
+def test_a_folder_stands_for_reports_of_both_names(tmp_path, module, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # the page lies where it is called
     monkeypatch.setenv("PROFILER_NCU", "/nowhere")
     for name in ("a.ncu-rep", "b.ncu-repz", "notes.txt"):
@@ -251,7 +251,9 @@ def test_a_folder_stands_for_reports_of_both_names(tmp_path, module, monkeypatch
     import_files(ImportRequest([tmp_path], json_target=str(tmp_path / "out.json")))
     document = json.loads((tmp_path / "out.json").read_text())
     assert len(document["launches"]) == 4
-    assert "1 file of no format that is read (notes.txt)" in document["warnings"][-1]["text"]
+    left_out = "1 file of no format that is read (notes.txt)"
+    assert left_out in document["warnings"][-1]["text"]
+    assert left_out in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_command_makes_tables_and_a_page_of_a_source_page(profiler):
