@@ -134,8 +134,9 @@ def _compared_launches(request: ImportRequest) -> tuple[Imported, tuple[Notice, 
         if isinstance(launch_file, ImportedLaunches) and len(launch_file.launches)
     ]
     if len(files_read) != 2 or len(launch_files) != 2:
+        count = len(launch_files if len(files_read) == 2 else files_read)
         raise UsageError(
-            "--compare takes two files with launches of ncu.",
+            f"--compare takes two different files with launches of ncu, not {count}.",
             remedy="Runs are compared by `profiler compare`.",
         )
     names = _names(request)

@@ -271,8 +271,9 @@ def test_without_the_counters_of_an_account_that_is_said(tmp_path, capsys):
 
 def test_only_two_files_with_launches_are_compared():
     page = RECORDINGS.parent / "ncu-source-2025.3.1/torch_sass.csv.gz"
-    for files in ([capture("ncu_details_basic")], [capture("ncu_details_basic"), page]):
-        with pytest.raises(UsageError, match="two files"):
+    file = capture("ncu_details_basic")
+    for files in ([file], [file, file], [file, page]):
+        with pytest.raises(UsageError, match="two different files with launches of ncu, not 1"):
             import_files(ImportRequest(files, compare=True))
 
 
