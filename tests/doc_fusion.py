@@ -282,7 +282,7 @@ def same_cells():
         if other is None or other.id not in first.programs.correct_cells:
             continue
         chosen = [
-            choices_by_operation(f.programs.status(c).tuned)
+            choices_by_operation(f.programs.status(c).tuning.tried)
             for f, c in ((first, other), (second, cell))
         ]
         name = "the same configuration" if chosen[0] == chosen[1] else "another"
@@ -308,7 +308,7 @@ def _tuned_once(findings):
     """(Autotuner's, ncu's) nanoseconds of cells that are one launch of a kernel that was tuned."""
     kernels = kernel_lists(findings)
     for cell in findings.programs.correct_cells.values():
-        tried = findings.programs.status(cell).tuned
+        tried = findings.programs.status(cell).tuning.tried
         best = [config for config in tried if config.best and config.time_ns]
         if len(best) != 1 or sum(c.operation == best[0].operation for c in tried) < 2:
             continue
