@@ -132,7 +132,12 @@ def answers_of_summary(
         kept_metrics = {record.metric, *_STATIC, *duration_metrics().values()}
         return replace(record, answers=tuple(_summary_answers(summary["cells"], kept_metrics)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{run}: damaged, or none of this program: {error!r}") from error
+        raise UsageError(f"{run}: damaged, or none of this program: {_fault(error)}") from error
+
+
+def _fault(error: Exception) -> str:
+    """The key that a document lacks, or another error of reading it."""
+    return f"it has no {error}" if isinstance(error, KeyError) else repr(error)
 
 
 def _summary_answers(
@@ -187,7 +192,7 @@ def answers_of_records(records: Sequence[Any], file: str) -> tuple[HistoryRun, .
             OverflowError,
         ) as error:
             raise UsageError(
-                f"{file}: record {place} is no benchmark v3 record: {error!r}"
+                f"{file}: record {place} is no benchmark v3 record: {_fault(error)}"
             ) from error
         runs.setdefault(repr(run), (run, []))[1].extend(answers)
     return tuple(

@@ -379,18 +379,14 @@ class Control:
             len(self.moved_cells) > MOST_TOGETHER * self.cells
             and len(self.moved_cells) >= FEWEST_TOGETHER
         )
+        if not self.moved_cells and not self.baseline_moved:
+            return None
         if self.baseline is None:
-            return (
-                None
-                if not self.moved_cells
-                else ChangeCause.MACHINE
-                if most
-                else ChangeCause.KERNEL
-            )
+            return ChangeCause.MACHINE if most else ChangeCause.KERNEL
         if self.baseline_moved:
             against = most and all((r < 1) == (self.baseline > 1) for _, r in self.moved_cells)
             return ChangeCause.BASELINE if against else ChangeCause.MACHINE
-        return ChangeCause.KERNEL if self.moved_cells else None
+        return ChangeCause.KERNEL
 
 
 def find_control(history: History) -> Control | None:
