@@ -412,7 +412,7 @@ class TunedConfig:
 
 @dataclass(frozen=True)
 class CellFacts:
-    """What the runner journals of a cell; the names are those of its journal and of metrics."""
+    """Facts of a cell from the runner's journal, by the names of the journal and of metrics."""
 
     max_abs_error: float | None = None
     max_rel_error: float | None = None
@@ -438,7 +438,7 @@ class CellFacts:
 
 @dataclass(frozen=True)
 class UntimedWork:
-    """What sums of the durations of a launch's kernels leave out; None where it is not known."""
+    """Work of a launch that the sum of its kernels' durations leaves out; None: not known."""
 
     copies: float | None = None
     """Copies and fills of memory in a launch that are no kernels."""
@@ -454,7 +454,7 @@ class UntimedWork:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a compiler's autotuner did for a cell."""
+    """Configurations that an autotuner tried for a cell, and sessions with other choices."""
 
     tried: tuple[TunedConfig, ...] = ()
     """Configurations that it tried in the session whose durations count; empty without tuning or

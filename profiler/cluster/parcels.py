@@ -36,7 +36,7 @@ class SentSpec:
 
     @classmethod
     def of(cls, loaded: LoadedSpec) -> SentSpec:
-        """What a worker needs to load an experiment as it is loaded here."""
+        """Text, path and overrides by which a worker loads an experiment as it is loaded here."""
         return cls(loaded.text, _path_from_here(loaded.path), loaded.flags)
 
     def load(self, *further_overrides: str) -> LoadedSpec:

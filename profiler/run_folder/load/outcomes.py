@@ -499,7 +499,7 @@ NOT_TUNED = Tuning()
 
 
 def find_tuning(attempts: Sequence[Loaded]) -> Mapping[str, Tuning]:
-    """What an autotuner tried and chose, by cell id.
+    """Configurations that an autotuner tried, and sessions with other choices, by cell id.
 
     Tried by the session whose durations count, or by another where that one tuned nothing, which
     may be among those that chose otherwise. Cells without an autotuner are left out.
