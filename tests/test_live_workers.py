@@ -294,16 +294,17 @@ def other_cluster(profiler):
     cluster.close()
 
 
+def visits_on_worker(cluster, name, journals="journal.jsonl"):
+    """Visits in the journals of a worker; none while one of its folders goes away."""
+    folder = cluster.folder / "scratch" / name
+    with suppress(FileNotFoundError):
+        return [visit for file in folder.rglob(journals) for visit in visits_of(file.parent)]
+    return []
+
+
 def kill_in_block(cluster, worker, name, block):
     """Kill a worker when the journal of its session has visits of a block."""
-    journals = cluster.folder / "scratch" / name
-    wait_for(
-        lambda: any(
-            made >= block
-            for f in journals.rglob("journal.jsonl")
-            for _, made, _ in visits_of(f.parent)
-        )
-    )
+    wait_for(lambda: any(made >= block for _, made, _ in visits_on_worker(cluster, name)))
     end(worker)
 
 
@@ -320,14 +321,7 @@ def died_twice(tmp_path_factory, command_line):
     coordinator = cluster.start_coordinator(spec)
     kill_in_block(cluster, dying, "dying", 3)
     dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
-    journals = cluster.folder / "scratch/dying"
-
-    def explains():
-        with suppress(FileNotFoundError):  # the folder of a problem that is measured goes away
-            return any(visits_of(f.parent) for f in journals.rglob("ncu-explain*/journal.jsonl"))
-        return False
-
-    wait_for(explains)
+    wait_for(lambda: visits_on_worker(cluster, "dying", "ncu-explain*/journal.jsonl"))
     end(dying)
     cluster.start_worker("dying")
     progress = finish(coordinator)[2]
