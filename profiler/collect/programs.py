@@ -125,8 +125,8 @@ def _require_interpreter(name: str, path: Path) -> None:
             first_line = stream.readline(_LONGEST_FIRST_LINE)
     except OSError:  # a program may be run that cannot be read
         return
-    words = first_line.removeprefix(b"#!").split(maxsplit=1)
-    if not first_line.startswith(b"#!") or not words:
+    command = first_line.removeprefix(b"#!").split(maxsplit=1)
+    if not first_line.startswith(b"#!") or not command:
         return
     if first_line.endswith(b"\r\n"):
         raise SpecError(
@@ -135,7 +135,7 @@ def _require_interpreter(name: str, path: Path) -> None:
             remedy="Save the script with the line ends of Unix (LF): "
             f"sed -i 's/\\r$//' {shlex.quote(name)}",
         )
-    interpreter = os.fsdecode(words[0])
+    interpreter = os.fsdecode(command[0])
     if interpreter.startswith("/") and not Path(interpreter).exists():
         raise SpecError(
             f"command: the first line of the script {name!r} names {interpreter}, which is not "

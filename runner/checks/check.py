@@ -390,8 +390,8 @@ def _factor_beyond_rounding(got: torch.Tensor, expected: torch.Tensor) -> float 
     """
     if got.dtype != torch.bfloat16 or got.numel() < _FEWEST_WITH_FACTOR:
         return None
-    apart = got.numel() // _MOST_WITH_FACTOR | 1  # odd: not the same column of every row
-    samples = (tensor.flatten()[::apart].cpu().double().chunk(4) for tensor in (got, expected))
+    stride = got.numel() // _MOST_WITH_FACTOR | 1  # odd: not the same column of every row
+    samples = (tensor.flatten()[::stride].cpu().double().chunk(4) for tensor in (got, expected))
     factors = [float(part @ right / (right @ right)) for part, right in zip(*samples, strict=True)]
     is_larger = all(factor > 1 + _MOST_OFF_FACTOR for factor in factors)
     is_smaller = all(factor < 1 - _MOST_OFF_FACTOR for factor in factors)

@@ -31,10 +31,10 @@ def fonts_with(letters: Iterable[str]) -> tuple[list[str], set[str]]:
             break
         if entry.style != "normal" or entry.name.startswith(_NO_LETTERS):
             continue
-        found = missing & _letters_of(entry.fname)
-        if found:
+        drawn = missing & _letters_of(entry.fname)
+        if drawn:
             families.append(entry.name)
-            missing -= found
+            missing -= drawn
     return families, missing
 
 
