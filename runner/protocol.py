@@ -125,7 +125,7 @@ class MeasureSettings:
 
 @dataclass(frozen=True)
 class ProcessSettings:
-    """What the process of a job does beside its session."""
+    """Orders, variables and watched folders of the process of a job."""
 
     orders: str = ""
     """File of orders (`runner/orders.py`) by which the session comes to its first visit, and by

@@ -58,8 +58,9 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     all_families = [*rcParams["font.family"], *families]
     with naming(request.out), rc_context({"font.family": all_families}):
         request.out.mkdir(parents=True, exist_ok=True)
-        for name in metrics:
-            figure = metric_figure(findings, name, request.problem)
+        for name, drawn in zip(metrics, figures, strict=True):
+            # A text keeps the fonts that were set when it was made.
+            figure = metric_figure(findings, name, request.problem) if families else drawn
             path = request.out / f"{findings.report.experiment.name}.{name}.{request.format}"
             content = io.BytesIO()
             figure.savefig(content, format=request.format, dpi=200, metadata=undated)

@@ -94,8 +94,8 @@ def changed_job(job, **changes):
     """A job with other values of its own, of its settings or of its process."""
     for name in ("settings", "process"):
         part = getattr(job, name)
-        own = {field.name for field in fields(part)}
-        of_part = {key: changes.pop(key) for key in changes.keys() & own}
+        names = {field.name for field in fields(part)}
+        of_part = {key: changes.pop(key) for key in changes.keys() & names}
         job = replace(job, **{name: replace(part, **of_part)})
     return replace(job, **changes)
 

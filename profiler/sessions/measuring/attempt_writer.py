@@ -38,7 +38,7 @@ class AttemptWriter:
     """Writes the attempts of a run: their records, clocks and ends."""
 
     book: AttemptBook
-    """What the attempts of the run have."""
+    """Results that the attempts of the run have."""
     templates: Templates
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""

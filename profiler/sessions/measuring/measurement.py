@@ -63,7 +63,7 @@ class Measurement:
 
     @property
     def book(self) -> AttemptBook:
-        """What the attempts of the run have."""
+        """Results that the attempts of the run have."""
         return self.writer.book
 
     def __enter__(self) -> Self:

@@ -131,7 +131,7 @@ class ProgramSessions:
 
     @property
     def book(self) -> AttemptBook:
-        """What the attempts of the run have."""
+        """Results that the attempts of the run have."""
         return self.writer.book
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ class RunnerSessions:
 
     @property
     def book(self) -> AttemptBook:
-        """What the attempts of the run have."""
+        """Results that the attempts of the run have."""
         return self.writer.book
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class _RunnerSession:
 
     @property
     def book(self) -> AttemptBook:
-        """What the attempts of the run have."""
+        """Results that the attempts of the run have."""
         return self.row.book
 
     @property

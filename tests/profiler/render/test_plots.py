@@ -65,8 +65,8 @@ def test_files_of_each_kind(monkeypatch, tmp_path, capsys, kind, magic):
         return drawn
 
     # matplotlib's own fonts: another than the first has the second letter.
-    own = [entry for entry in fontManager.ttflist if "mpl-data" in entry.fname]
-    monkeypatch.setattr(fontManager, "ttflist", own)
+    shipped = [entry for entry in fontManager.ttflist if "mpl-data" in entry.fname]
+    monkeypatch.setattr(fontManager, "ttflist", shipped)
     monkeypatch.setattr("profiler.render.excerpts.metric_figure", figure)
     write_figures(request)
     assert capsys.readouterr().err.startswith("No installed font has \uac00: boxes stand in")

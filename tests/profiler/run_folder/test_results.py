@@ -430,10 +430,10 @@ def test_what_a_check_found_out_is_kept(place):
         {**where, "phase": protocol.DESCRIBE, "flops": 1e9, "bytes": 4096.0},
     ]
     place.attempt(visits=[(PLAIN, 0)], journal=[*facts, *measured([(PLAIN, 0)])])
-    found = place.results().statuses[PLAIN].facts
-    assert (found.max_abs_error, found.max_rel_error) == (1e-6, None)
-    assert found.result_dtypes == ("float16",)
-    assert (found.flops, found.bytes) == (1e9, 4096.0)
+    facts = place.results().statuses[PLAIN].facts
+    assert (facts.max_abs_error, facts.max_rel_error) == (1e-6, None)
+    assert facts.result_dtypes == ("float16",)
+    assert (facts.flops, facts.bytes) == (1e9, 4096.0)
 
 
 def described(cell, **facts):
@@ -447,8 +447,8 @@ def test_compilation_is_as_long_as_in_the_session_where_it_took_longest(place):
         facts = {"compile_seconds": each, "buffer_bytes": 4096.0, "peak_bytes": 2048.0}
         journal = [described(PLAIN, **facts), *measured([(PLAIN, 0)])]
         place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
-    found = place.results().statuses[PLAIN].facts
-    assert (found.compile_seconds, found.buffer_bytes, found.peak_bytes) == (1.5, 4096.0, 2048.0)
+    facts = place.results().statuses[PLAIN].facts
+    assert (facts.compile_seconds, facts.buffer_bytes, facts.peak_bytes) == (1.5, 4096.0, 2048.0)
     assert place.results().statuses[TREE].facts.compile_seconds is None
 
 
@@ -817,12 +817,12 @@ def test_the_session_that_compiled_tells_what_was_tried(place):
     for session, tuned in {"ncu-timing": first, "ncu-counters": [row]}.items():
         journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
         place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
-    found = place.results().statuses[PLAIN].tuning.tried
-    assert [(one.time_ns, one.registers, one.best) for one in found] == [
+    configs = place.results().statuses[PLAIN].tuning.tried
+    assert [(config.time_ns, config.registers, config.best) for config in configs] == [
         (20.0, 16, True),
         (30.0, None, False),
     ]
-    assert found[0].config == {"XBLOCK": 512}
+    assert configs[0].config == {"XBLOCK": 512}
     assert place.results().statuses[PLAIN].tuning.other_sessions == ()
     assert place.results().statuses[TREE].tuning.tried == ()
 
@@ -841,7 +841,7 @@ def test_what_is_shown_as_tuned_is_what_was_timed(place):
         journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
         place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
     status = place.results().statuses[PLAIN]
-    assert [one.config for one in status.tuning.tried if one.best] == [{"R0_BLOCK": 4096}]
+    assert [tried.config for tried in status.tuning.tried if tried.best] == [{"R0_BLOCK": 4096}]
     assert status.tuning.other_sessions == ("ncu-counters", "ncu-counters-l2_hit_sectors")
 
 
