@@ -402,10 +402,12 @@ class FunctionLaunch:
             result = self._call()
         self.tuned = tuned or self.tuned
         if result is None and not self._inputs.outputs:
-            raise TypeError(
-                f"{self._name} returns nothing: return the result, or allocate what it writes into "
-                "with @….outputs"
+            remedy = (
+                "return the inputs that it writes"
+                if hasattr(self, "restore")
+                else "return the result, or allocate what it writes into with @….outputs"
             )
+            raise TypeError(f"{self._name} returns nothing: {remedy}")
         if not hasattr(self, "restore"):
             self._refuse_inputs(result)
         self.on_own_streams = any(hasattr(value, "block_until_ready") for value in leaves(result))
