@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, TypeVar, overload
@@ -41,6 +41,10 @@ _GIVEN_TO_INPUTS = frozenset({"device", "seed"})
 ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
 """Functions of an experiment that are no variants."""
 _BASELINE = "baseline"
+MODEL, NEW_MODEL = "Model", "ModelNew"
+"""Class that is the baseline of a task of KernelBench, and how names of the others begin."""
+MODEL_INPUTS, _INIT_INPUTS = "get_inputs", "get_init_inputs"
+"""Functions of such a task: inputs of the modules' calls, and arguments that make the modules."""
 ALMOST = 0.85
 """Least similarity of two names to take one for a misspelling of the other."""
 _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
@@ -110,6 +114,8 @@ class Experiment:
         """Name of the function that ratios refer to; None: the first."""
         self.functions: dict[str, Function] = {}
         """The functions of `ROLES`, as far as given."""
+        self.init_inputs: Function | None = None
+        """Gives the arguments of the classes that are the variants of a task of KernelBench."""
         self.notes: list[str] = []
         """Sentences on what of the file is not measured."""
 
@@ -266,6 +272,7 @@ class Experiment:
                 for parameters, options in variant.combinations()
             ],
             "baseline": self._baseline_variant(),
+            "has_modules": self.init_inputs is not None,
         }
 
     def file_values(self, parameters: Parameters) -> dict[str, Any]:
@@ -347,13 +354,16 @@ def experiments_in(values: Iterable[Any]) -> list[Experiment]:
 def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | None:
     """The experiment that a module defines, by its name where it has several; None without one.
 
-    A module without one that has a function `inputs` is one itself (`_experiment_of_functions`).
+    A module without one that has a function `inputs` is one itself (`_experiment_of_functions`), as
+    is a task of KernelBench (`_experiment_of_modules`).
     Raises ExperimentError where it has no such experiment, and where it has several and none is
     named.
     """
     experiments = experiments_in(vars(module).values())
     if not experiments and inspect.isfunction(getattr(module, "inputs", None)):
         experiments = [_experiment_of_functions(module)]
+    elif not experiments and {MODEL, MODEL_INPUTS} <= vars(module).keys():
+        experiments = [_experiment_of_modules(module)]
     names = [experiment.name for experiment in experiments]
     repeated_names = [repeated for repeated in names if names.count(repeated) > 1]
     if repeated_names and name in (None, *repeated_names):
@@ -403,6 +413,25 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
     experiment.notes = list(_notes_on_functions(module, body, experiment))
+    return experiment
+
+
+def _experiment_of_modules(module: ModuleType) -> Experiment:
+    """An experiment named after its file, whose variants are classes (runner/module_tasks.py)."""
+    tasks: Any = importlib.import_module("profiler.runner.module_tasks")  # loads torch
+    names = vars(module)
+    file = _absolute(str(module.__file__))
+    experiment = Experiment(_name_of_file(file))
+    experiment.file, experiment.line, experiment.namespace = file, 1, names
+    experiment.functions["inputs"] = lambda: tuple(names[MODEL_INPUTS]())
+    experiment.init_inputs = names.get(_INIT_INPUTS, list)
+    for name, kind in names.items():
+        if name == MODEL or name.startswith(NEW_MODEL):
+            function = partial(tasks.launch_with_inputs, kind, experiment.init_inputs)
+            line = 1 if kind.__module__ != module.__name__ else inspect.getsourcelines(kind)[1]
+            options = VariantOptions(setup=True)
+            experiment._add_variant(function, name, {}, line=line, options=options)
+    experiment.baseline = MODEL
     return experiment
 
 

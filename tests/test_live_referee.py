@@ -152,6 +152,18 @@ def test_what_is_wrong_with_a_candidate_is_said_with_its_line(files, text, messa
         load_experiment(task, candidate=candidate)
 
 
+def test_an_answer_to_a_task_of_kernelbench_is_a_class(tmp_path):
+    task, candidate = tmp_path / "task.py", tmp_path / "answer.py"
+    task.write_text("class Model:\n    pass\n\ndef get_inputs():\n    return []\n")
+    candidate.write_text(CANDIDATE)
+    with pytest.raises(SpecError, match="has no class ModelNew") as error:
+        load_experiment(task, candidate=candidate)
+    assert "task.py is a task of KernelBench" in error.value.remedy
+    candidate.write_text(f"{CANDIDATE}\n\nclass ModelNew:\n    pass\n")
+    loaded = load_experiment(task, candidate=candidate)
+    assert [item.name for item in loaded.experiment.variants.list] == ["Model", "ModelNew"]
+
+
 def test_a_referee_needs_functions_and_a_clock_of_its_own(files, tmp_path):
     task, candidate = files
     with pytest.raises(UsageError, match="Python file"):

@@ -387,7 +387,7 @@ class ModelNew(Model):
         y = self.linear(x)
         return (y - y.mean(0)) / (y.var(0, unbiased=False) + self.norm.eps).sqrt()
 
-class Unbiased(Model):
+class ModelNewUnbiased(Model):
     def forward(self, x):
         y = self.linear(x)
         return (y - y.mean(0)) / (y.var(0) + self.norm.eps).sqrt()
@@ -397,11 +397,15 @@ class Unbiased(Model):
 def test_a_task_of_kernelbench_is_measured_beside_its_answer(profiler):
     (profiler.folder / "task.py").write_text(TASK)
     (profiler.folder / "answer.py").write_text(ANSWER)
-    text = example("python.md", "task")
-    wrong = text[text.index("@bench.variant(setup=True)") :].replace("new(", "unbiased(")
-    cells, _ = measured(profiler, "bench", text + wrong.replace("ModelNew", "Unbiased"))
-    assert cells["reference..default"][0] == cells["new..default"][0] == "measured", cells
-    assert cells["unbiased..default"][0] == "wrong_result"
+    (both,) = (block for block in python_blocks("python.md") if "import ModelNew" in block)
+    answers = both.replace("import ModelNew", "import ModelNew, ModelNewUnbiased")
+    cells, _ = measured(profiler, "both", answers)
+    outcomes = {cell: outcome for cell, (outcome, _) in cells.items()}
+    assert outcomes == {
+        "Model..default": "measured",
+        "ModelNew..default": "measured",
+        "ModelNewUnbiased..default": "wrong_result",
+    }
 
 
 def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profiler):

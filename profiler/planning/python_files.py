@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import SpecError, close_hint
-from profiler.runner.experiment import ALMOST, FUNCTION, ROLES
+from profiler.runner.experiment import (
+    ALMOST,
+    FUNCTION,
+    MODEL,
+    MODEL_INPUTS,
+    NEW_MODEL,
+    ROLES,
+)
 from profiler.runner.import_path import syntax_excerpt
 
 Parameters = Sequence[str]
@@ -84,9 +91,12 @@ def _tree(file: Path, display_name: str) -> ast.Module:
 
 
 def is_experiment(tree: ast.Module) -> bool:
-    """Whether a file calls `Experiment`, or makes inputs as an experiment of functions does."""
+    """Whether a file calls `Experiment`, or makes inputs as an experiment of functions does.
+
+    Or is a task of KernelBench.
+    """
     inputs = dict(definitions(tree.body)).get("inputs")
-    if isinstance(inputs, ast.FunctionDef | ast.AsyncFunctionDef):
+    if isinstance(inputs, ast.FunctionDef | ast.AsyncFunctionDef) or has_modules(tree):
         return True
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(
@@ -94,6 +104,11 @@ def is_experiment(tree: ast.Module) -> bool:
         or (isinstance(called, ast.Attribute) and called.attr == "Experiment")
         for called in calls
     )
+
+
+def has_modules(tree: ast.Module) -> bool:
+    """Whether a file is a task of KernelBench, unless it is an experiment in another way."""
+    return {MODEL, MODEL_INPUTS} <= dict(definitions(tree.body)).keys()
 
 
 def _missing_functions(
@@ -177,7 +192,7 @@ def _accepts_arguments(arguments: ast.arguments, count: int) -> bool:
 
 @dataclass(frozen=True)
 class PublicFunction:
-    """A function at the top of a file, without a decorator."""
+    """A function at the top of a file, without a decorator; or a class of an answer."""
 
     name: str
     line: int
@@ -205,6 +220,15 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
         for name, node in definitions(_tree(file, str(file)).body)
         if isinstance(node, ast.FunctionDef)
         and not (name.startswith("_") or node.decorator_list or name in ROLES)
+    )
+
+
+def new_models(file: Path) -> tuple[PublicFunction, ...]:
+    """Classes of a file that answer a task of KernelBench; raises SpecError for invalid Python."""
+    return tuple(
+        PublicFunction(name, node.lineno, (ast.get_docstring(node) or "").partition("\n")[0], {})
+        for name, node in definitions(_tree(file, str(file)).body)
+        if isinstance(node, ast.ClassDef) and name.startswith(NEW_MODEL)
     )
 
 

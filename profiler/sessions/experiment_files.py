@@ -22,9 +22,10 @@ from profiler.collect.timer import WALL_CLOCK
 from profiler.errors import Interrupted, SpecError, UsageError, nearest_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
-from profiler.planning.python_files import decorated_notes, public_functions
+from profiler.planning.python_files import decorated_notes, new_models, public_functions
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
+from profiler.runner.experiment import NEW_MODEL
 from profiler.runner.protocol import CANDIDATE, EXPERIMENT
 from profiler.sessions.process import EndCause, run_session
 from profiler.sessions.watchdog import Limits
@@ -99,7 +100,14 @@ def with_candidate(
     The file is read, and not run. Raises SpecError where it has no such function, or one that the
     experiment has too.
     """
-    functions = [f for f in public_functions(candidate) if only in (None, f.name)]
+    read = new_models if description["has_modules"] else public_functions
+    functions = [f for f in read(candidate) if only in (None, f.name)]
+    if not functions and description["has_modules"]:
+        raise SpecError(
+            f"{candidate}: has no class {only or NEW_MODEL}",
+            remedy=f"{task.name} is a task of KernelBench: its answer is a class {NEW_MODEL} "
+            "(docs/python.md).",
+        )
     if not functions:
         missing_function = "no function" if only is None else f"no function {only}"
         raise SpecError(

@@ -29,6 +29,7 @@ from profiler.runner.arrays import as_tensor, leaves
 from profiler.runner.error_text import line_in, telling_line
 from profiler.runner.experiment import accepted_arguments, experiment_of
 from profiler.runner.import_path import import_file, name_clash
+from profiler.runner.module_tasks import launch_with_inputs
 from profiler.runner.referee.confine import confine
 from profiler.runner.referee.exchange import Place, SharedMemory, of_message
 
@@ -57,6 +58,8 @@ class Guest:
         self._calls: dict[str, Callable[[], Any]] = {}
         """Launch functions by the text of function and parameters, on the current memory."""
         self._arguments: tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]] = ((), {}, {})
+        self._init_inputs: Sequence[Any] | None = None
+        """Arguments of the classes of a task of KernelBench; None for another task."""
         self._results: tuple[torch.Tensor, ...] = ()
         self._memory: SharedMemory | None = None
         self._wait: Callable[[], object] = bool
@@ -88,9 +91,9 @@ class Guest:
         self._calls.clear()
         memory = SharedMemory.attach(message["memory"], files)
         tensors = [memory.tensor(Place(**place)) for place in message["places"]]
-        positional, keywords, problem = (
+        positional, keywords, problem, self._init_inputs = (
             of_message(message[name], tensors.__getitem__)
-            for name in ("positional", "named", "problem")
+            for name in ("positional", "named", "problem", "init_inputs")
         )
         self._memory, self._arguments = memory, (positional, keywords, problem)
         self._results = tuple(tensors[number] for number in message["results"])
@@ -112,6 +115,9 @@ class Guest:
 
     def _call(self, message: Message) -> Callable[[], Any]:
         function = self._function(message["function"])
+        init_inputs = self._init_inputs
+        if init_inputs is not None:
+            function = partial(launch_with_inputs, function, lambda: init_inputs)
         positional, keywords, problem = self._arguments
         parameters = of_message(message["parameters"], self._no_tensor)
         arguments = accepted_arguments(

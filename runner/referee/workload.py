@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -150,7 +150,9 @@ def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
 class Table:
     """Memory that one party shares with the judge, for one problem."""
 
-    def __init__(self, party: Party, rounds: Rounds, problem: Parameters) -> None:
+    def __init__(
+        self, party: Party, rounds: Rounds, problem: Parameters, init_inputs: Sequence[Any] | None
+    ) -> None:
         self.party, self.rounds = party, rounds
         like = rounds.like
         inputs, writes = len(like.tensors) - len(like.inputs.outputs), bool(like.inputs.outputs)
@@ -173,6 +175,7 @@ class Table:
             results=[*range(inputs, len(places))],
             **_messages_of(like.inputs)[0],
             problem=as_message(problem, _no_tensor),
+            init_inputs=as_message(init_inputs, _no_tensor),
         )
         self._memory.close()
 
@@ -343,7 +346,10 @@ class RefereedWorkload:
         del library  # nothing is built for functions
         parameters = {key: value for key, value in variant.items() if key != FUNCTION}
         entry = self._experiment.variants.get(variant[FUNCTION])
-        options = VariantOptions() if entry is None else entry.options_of(parameters)
+        has_modules = self._experiment.init_inputs is not None
+        options = (
+            VariantOptions(setup=has_modules) if entry is None else entry.options_of(parameters)
+        )
         file = self._candidate if entry is None else self._task
         table = self._table(file, problem, inputs)
         message = {
@@ -364,7 +370,9 @@ class RefereedWorkload:
     def _table(self, file: Path, problem: Parameters, rounds: Rounds) -> Table:
         party, table = self.party_of(file), self._tables.get(file)
         if table is None or table.party is not party:
-            table = self._tables[file] = Table(party, rounds, self._experiment.file_values(problem))
+            init_inputs = self._experiment.init_inputs and self._experiment.init_inputs()
+            problem = self._experiment.file_values(problem)
+            table = self._tables[file] = Table(party, rounds, problem, init_inputs)
         return table
 
     def party_of(self, file: Path) -> Party:

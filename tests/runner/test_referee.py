@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 import pytest
@@ -173,8 +174,7 @@ def refereed(tmp_path_factory):
     workload.close()
 
 
-def play(workload, name, times=3):
-    problem = {"n": 32}
+def play(workload, name, times=3, problem=MappingProxyType({"n": 32})):
     rounds = workload.make_inputs(problem, CPU, 0)
     launch = workload.prepare({"function": name}, problem, rounds, None)
     for _ in range(times):
@@ -271,6 +271,67 @@ def test_a_task_that_tells_nobody_s_work_is_refused(tmp_path, inputs, result, wo
     workload = RefereedWorkload(experiment_of(import_file(task)), task, task, {})
     with pytest.raises(NotRenewableError, match=words):
         workload.make_inputs({"n": 4}, CPU, 0)
+
+
+KERNELBENCH_TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, columns, scale):
+        super().__init__()
+        self.linear, self.scale = torch.nn.Linear(16, columns), scale
+
+    def forward(self, x, rows):
+        return self.linear(x)[rows] * self.scale
+
+def get_inputs():
+    return [torch.randn(8, 16), torch.randperm(8)]
+
+def get_init_inputs():
+    return [4, 2.0]
+"""
+KERNELBENCH_ANSWER = """
+import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, columns, scale):
+        super().__init__()
+        self.linear, self.scale = torch.nn.Linear(16, columns), scale
+
+    def forward(self, x, rows):
+        return self.result(x, rows)
+
+    def result(self, x, rows):
+        return torch.addmm(self.linear.bias, x[rows], self.linear.weight.t()) * self.scale
+
+class ModelNewKept(ModelNew):
+    kept = None
+
+    def forward(self, x, rows):
+        self.kept = self.result(x, rows) if self.kept is None else self.kept
+        return self.kept
+
+class ModelNewLarger(ModelNew):
+    def __init__(self, columns, scale):
+        super().__init__(columns, 1.01 * scale)
+"""
+
+
+@torch.no_grad()
+def test_modules_of_kernelbench_have_the_same_weights_in_every_process(tmp_path):
+    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
+    task.write_text(KERNELBENCH_TASK)
+    answer.write_text(KERNELBENCH_ANSWER)
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
+    try:
+        for name in ("Model", "ModelNew"):
+            assert play(workload, name, problem={}).max_abs < 1e-5
+        with pytest.raises(WrongResultError, match="32 of 32 elements are wrong"):
+            play(workload, "ModelNewLarger", problem={})
+        with pytest.raises(ImplausibleError, match="right before, and wrong on inputs"):
+            play(workload, "ModelNewKept", problem={})
+    finally:
+        workload.close()
 
 
 def test_the_check_of_a_task_reads_results_in_the_containers_of_its_baseline(tmp_path):
