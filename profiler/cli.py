@@ -219,6 +219,22 @@ def _refuse_mistyped_command(argument: str) -> None:
         raise UsageError(f"{argument}: there is no such command or file{hint}")
 
 
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Raise UsageError for an empty argument, which a path takes for the current folder.
+
+    Those of the program that `capture` runs are its own.
+    """
+    if arguments[:1] == ["capture"] and "--" in arguments:
+        arguments = arguments[: arguments.index("--")]
+    for before, argument in pairwise(["profiler", *arguments]):
+        is_empty_value = argument.startswith("--") and argument.partition("=")[1:] == ("=", "")
+        if not argument or is_empty_value:
+            raise UsageError(
+                f"The argument after {argument or before} is empty.",
+                remedy="Leave it out, or see whether a variable of the shell is not set.",
+            )
+
+
 def _resuming_command(argv: list[str]) -> str:
     """Command line that resumes this run: the present one without --fresh."""
     program = Path(argv[0])
@@ -377,6 +393,7 @@ def main() -> None:
     interrupt_on_signals()
     arguments = sys.argv[1:]
     try:
+        _refuse_empty(arguments)
         if arguments and _without_command(arguments):
             _refuse_mistyped_command(arguments[0])
             arguments = ["run", *arguments]

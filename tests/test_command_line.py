@@ -98,6 +98,15 @@ def write_small(profiler, **collect):
         (["import", "."], "."),
         (["import", "file"], "file"),
         (["build", "mine.yaml", "--arch", "hopper"], "hopper"),
+        ([""], "The argument after profiler is empty"),
+        (["import", ""], "The argument after import is empty"),
+        (["import", "--", ""], "The argument after -- is empty"),
+        (["compare", "", "mine"], "The argument after compare is empty"),
+        (["report", "mine", "--out", ""], "The argument after --out is empty"),
+        (["plan", "mine.yaml", "--json="], "The argument after --json= is empty"),
+        (["list", ""], "The argument after list is empty"),
+        (["capture", "-o", "", "--", "a.py", ""], "The argument after -o is empty"),
+        (["capture", "-o", "made", "--", "a.py", ""], "made exists and is not empty"),
     ],
 )
 def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.output import print_notices, write_json_target, write_page
+from profiler.commands.output import default_page, print_notices, write_json_target, write_page
 from profiler.commands.requests import CompareRequest, RunRequest, run_request
 from profiler.errors import SPEC_SUFFIXES, ExitCode, UsageError, nearest_file
 from profiler.findings.gates import Gate, RevisionComparison, parse_gate
@@ -79,7 +79,7 @@ def show_comparison(request: CompareRequest) -> ExitCode:
         console.print(comparison_tables(comparison))
     print_notices(comparison.notices, request.color)
     if not request.no_report:
-        _write_page(comparison, request, console)
+        _write_page(comparison, folders, request, console)
     return _exit_code(comparison, gate, request.color)
 
 
@@ -97,12 +97,14 @@ def experiment_of(texts: Sequence[str]) -> Path | None:
     return last
 
 
-def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:
+def _write_page(
+    comparison: RunComparison, folders: Sequence[Path], request: CompareRequest, console: Console
+) -> None:
     from profiler.render.runs.page import render_comparison
 
     name = slug("--".join(run.name for run in comparison.runs))
-    target = request.page or request.reports / "compare" / f"{name}.html"
-    write_page(target, render_comparison(comparison))
+    target = request.page or default_page(request.reports / "compare" / f"{name}.html", folders)
+    write_page(target, render_comparison(comparison), folders)
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
 
 

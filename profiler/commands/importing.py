@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from profiler.commands.output import (
     Stages,
     csv_parts,
-    is_own_page,
+    default_page,
     is_table,
     warn,
     write_json_target,
@@ -218,7 +218,7 @@ def _write_page(
 
     html = render_imported(page, _names(request), notices, account=account, csv=csv)
     target = _page_target(request)
-    write_page(target, html)
+    write_page(target, html, request.files)
     _console(request).print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
@@ -244,14 +244,10 @@ def _table_target(request: ImportRequest) -> Path | None:
 def _page_target(request: ImportRequest) -> Path:
     """Path of the page: by default in the current folder, as the files' may be somebody else's.
 
-    Raises UsageError where something stands there that is no page of this program.
+    Raises as `default_page`.
     """
     if request.page is not None:
         return request.page
-    target = Path(request.files[0].name.removesuffix(".gz")).with_suffix(".html")
-    if os.path.lexists(target) and not is_own_page(target):
-        raise UsageError(
-            f"{target}: already there, and no page of this program: it is not overwritten.",
-            remedy="Name another file for the page with --out.",
-        )
-    return target
+    name = request.files[0].name
+    page = Path(name.removesuffix(".gz") or name).with_suffix(".html")
+    return default_page(page, request.files)

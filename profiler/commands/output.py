@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import hashlib
 import io
 import json
 import math
@@ -21,6 +22,7 @@ import webbrowser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -289,9 +291,41 @@ def write_for_flag(flag: str, target: str, parts: Iterable[str]) -> None:
         _write(Path(target), parts, f"{flag} {target}", f"Choose another path with {flag}.")
 
 
-def write_page(target: Path, html: str) -> None:
-    """Write a page where `--out` points; raises as `write_for_flag`."""
-    _write(target, (html,), f"{target}: the page cannot be written", _OTHER_PAGE)
+def write_page(target: Path, html: str, files: Sequence[Path] = ()) -> None:
+    """Write a page where `--out` points, or `default_page` of `files`; raises as `write_for_flag`.
+
+    Its head has a digest of the files' paths, by which it is known to be theirs.
+    """
+    marker = PAGE_MARKER.decode()
+    page = html.replace(marker, f"{marker}\n{_files_tag(files)}", 1) if files else html
+    _write(target, (page,), f"{target}: the page cannot be written", _OTHER_PAGE)
+
+
+def default_page(page: Path, files: Sequence[Path]) -> Path:
+    """Path for the page of files where the user names none: no page of other files lies there.
+
+    Numbered where others' lie at `page`. Raises UsageError where something stands there that is no
+    page of this program.
+    """
+    numbered = (page.with_stem(f"{page.stem}-{number}") for number in count(2))
+    return next(target for target in chain([page], numbered) if _takes_page(target, files))
+
+
+def _takes_page(target: Path, files: Sequence[Path]) -> bool:
+    """Whether nothing lies at a path, or a page of the same files."""
+    if os.path.lexists(target) and not is_own_page(target):
+        raise UsageError(
+            f"{target}: already there, and no page of this program: it is not overwritten.",
+            remedy="Name another file for the page with --out.",
+        )
+    return not target.exists() or _files_tag(files).encode() in _head(target)
+
+
+def _files_tag(files: Iterable[Path]) -> str:
+    """Tag for the head of a page that tells by which files it was made, without their paths."""
+    paths = "\n".join(map(os.path.realpath, files))
+    digest = hashlib.sha256(paths.encode(errors="surrogateescape")).hexdigest()
+    return f'<meta name="files" content="{digest[:16]}">'
 
 
 def write_table(target: Path, parts: Iterable[str]) -> None:

@@ -114,6 +114,22 @@ def test_import_replaces_its_own_page(here):
     assert (here / "mine.html").read_text() == first
 
 
+def test_import_keeps_the_page_of_another_file_of_that_name(here, capsys):
+    files = [here / folder / "mine.csv" for folder in ("a", "b")]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(LAUNCHES.replace("1024", f"{number + 5}024"))
+    requests = [ImportRequest(names) for names in ([files[0]], [files[1]], files, [files[0]])]
+    pages = []
+    for request in requests:
+        import_files(request)
+        pages.append(capsys.readouterr().out.rpartition("Page: ")[2].strip())
+    assert pages == ["mine.html", "mine-2.html", "mine-3.html", "mine.html"]
+    assert "5.02" in (here / "mine.html").read_text()
+    assert "6.02" in (here / "mine-2.html").read_text()
+    assert str(here) not in (here / "mine.html").read_text()
+
+
 @pytest.mark.parametrize("content", ["<!DOCTYPE html><title>my thesis</title>", ""])
 def test_import_leaves_a_page_that_it_did_not_write(here, content):
     (here / "mine.html").write_text(content)
@@ -123,6 +139,12 @@ def test_import_leaves_a_page_that_it_did_not_write(here, content):
     assert (here / "mine.html").read_text() == content
     import_mine(page=here / "mine.html")
     assert is_own_page(here / "mine.html"), "who names it means it"
+
+
+def test_a_file_that_is_called_by_an_ending_alone_has_a_page(here):
+    Path("mine.csv").rename(".gz")
+    import_files(ImportRequest([Path(".gz")]))
+    assert is_own_page(here / ".gz.html")
 
 
 def test_import_follows_no_link_of_that_name(here):
