@@ -246,9 +246,25 @@ def test_a_revision_without_the_experiment_is_named(history):
     assert (bisected.code, lacks in bisected.err) == (0, True), bisected.err
 
 
+@pytest.mark.parametrize("arguments", [("gate", "--base", "HEAD~1"), ("compare", "HEAD~1", "HEAD")])
+def test_an_experiment_of_no_revision_compares_nothing(history, arguments):
+    profiler, _, _ = history
+    (profiler.folder / "untracked.py").write_text(EXPERIMENT)
+    done = profiler(*arguments, "untracked.py")
+    assert done.code == 2, done.err
+    assert "untracked.py: is in none of these revisions" in done.err
+    assert "git add" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("compare", "HEAD~1", "HEAD"), "compare 'HEAD~1' HEAD EXPERIMENT.py"),
+        (("compare", "HEAD~1"), "compare 'HEAD~1' EXPERIMENT.py"),
+        (("compare", "HEAD~1", "HEAD", "mine"), "compare 'HEAD~1' HEAD EXPERIMENT.py"),
+        (("gate", "mien.py", "--base", "HEAD~1"), "mien.py: there is no such file; did you mean"),
+        (("gate", "mien.py"), "mien.py: there is no such file; did you mean"),
+        (("gate", "HEAD"), "HEAD: there is no such file"),
         (("bisect", "HEAD", "mine.py"), "GOOD..BAD"),
         (("bisect", "HEAD..HEAD", "mine.py"), "is one commit"),
         (("bisect", "HEAD..HEAD~1", "mine.py"), "no ancestor"),

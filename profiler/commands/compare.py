@@ -15,14 +15,16 @@ the variants that are made of the same sources, and each comparison of the newes
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.output import default_page, print_notices, write_json_target, write_page
 from profiler.commands.requests import CompareRequest, RunRequest, run_request
-from profiler.errors import SPEC_SUFFIXES, ExitCode, UsageError, nearest_file
+from profiler.errors import SPEC_SUFFIXES, ExitCode, ProfilerError, UsageError, nearest_file
 from profiler.findings.gates import Gate, RevisionComparison, parse_gate
 from profiler.machine.console import make_console
 from profiler.model import slug
@@ -70,7 +72,11 @@ def show_comparison(request: CompareRequest) -> ExitCode:
             "--set, --blocks, --timer, --fast and --device say how revisions are measured: runs "
             "are compared as they were."
         )
-    folders = find_runs(request.runs, request.reports)
+    try:
+        folders = find_runs(request.runs, request.reports)
+    except UsageError as error:
+        error.remedy = _revisions_remedy(request.runs) or error.remedy
+        raise
     comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
     if request.json_target is not None:
         write_json_target(comparison_document(comparison, gate), request.json_target)
@@ -97,6 +103,23 @@ def experiment_of(texts: Sequence[str]) -> Path | None:
     return last
 
 
+def _revisions_remedy(texts: Sequence[str]) -> str | None:
+    """Remedy for git revisions without the experiment to measure; None for what is none of git."""
+    revisions: list[str] = []
+    for text in texts:
+        with suppress(ProfilerError):
+            if text != WORKING_TREE:
+                Repository.of(Path()).commit(text)
+                revisions.append(text)
+    if not revisions:
+        return None
+    are = "is a git revision" if len(revisions) == 1 else "are git revisions"
+    return (
+        f"{' and '.join(revisions)} {are}; the experiment to measure is missing: "
+        f"profiler compare {shlex.join(revisions)} EXPERIMENT.py"
+    )
+
+
 def _write_page(
     comparison: RunComparison, folders: Sequence[Path], request: CompareRequest, console: Console
 ) -> None:
@@ -111,7 +134,8 @@ def _write_page(
 def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> ExitCode:
     """GATE_TRIPPED where a cell trips the gate, else SOME_CELLS_FAILED where one failed since.
 
-    Cells are named on stderr, and how many were not judged.
+    SOME_CELLS_FAILED, too, where no cell was measured in both runs. Cells are named on stderr, and
+    how many were not judged.
     """
     from profiler.findings.gates import not_judged, regressions, tripped_message
 
@@ -120,11 +144,11 @@ def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> Exit
     cells = comparison.judged
     slower = regressions(cells, gate)
     message = tripped_message(slower, gate) if len(slower) else not_judged(cells, gate)
+    changes = comparison.last.cells.items()
     lost = [
-        cell
-        for cell, change in comparison.last.cells.items()
-        if change.outcomes[0].correct and change.outcomes[1].failed
+        cell for cell, change in changes if change.outcomes[0].correct and change.outcomes[1].failed
     ]
+    is_measured = any(all(o.correct for o in change.outcomes) for _, change in changes)
     failed = f"--fail-on {gate}: {counted(len(lost), 'cell')} failed since: {first_names(lost)}."
     errors = make_console(color, stderr=True)
     for line in (message, failed if lost else ""):
@@ -132,7 +156,7 @@ def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> Exit
             errors.print(line, style="yellow", markup=False, soft_wrap=True)
     if len(slower):
         return ExitCode.GATE_TRIPPED
-    return ExitCode.SOME_CELLS_FAILED if lost else ExitCode.COMPLETE
+    return ExitCode.SOME_CELLS_FAILED if lost or not is_measured else ExitCode.COMPLETE
 
 
 # ---- revisions, side by side in one session ------------------------------------------------------
@@ -228,6 +252,11 @@ def measure_revisions(
     measured = measure_versions(
         request, repository, versions, reporter, with_baseline=with_baseline
     )
+    if measured.run is None and len(without) == len(commits):
+        raise UsageError(
+            f"{request.spec}: is in none of these revisions, and nothing else differs between them",
+            remedy="`git add` and commit it; what git does not track is the same at all of them.",
+        )
     return replace(measured, lacking=lacking)
 
 

@@ -29,7 +29,8 @@ _BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 def gate(request: GateRequest) -> ExitCode:
     """Measure, print and comment; GATE_TRIPPED where a cell is SLOWER beyond the threshold.
 
-    Else SOME_CELLS_FAILED where the head has no right result of a cell, and the base has one.
+    Else SOME_CELLS_FAILED where the head has no right result of a cell, and the base has one, or
+    where no cell has a right result at both.
     """
     # First of all: no process started below may find the token in its environment.
     site = None if request.comment is None else comment_site(request.comment, os.environ)
@@ -37,11 +38,13 @@ def gate(request: GateRequest) -> ExitCode:
     from profiler.findings.gates import parse_gate
     from profiler.render.words.gate import gate_markdown
     from profiler.revisions.repository import Repository
+    from profiler.revisions.versions import require_experiment
     from profiler.sessions.progress import ProgressReporter
 
     threshold = parse_gate(request.fail_on)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     repository = Repository.of(request.spec)
+    require_experiment(repository, repository.commit(request.head), request.spec)
     base = _base(repository, request, os.environ)
     measured = measure_revisions(
         run_request(request), [base, request.head], reporter, with_baseline=True
@@ -53,7 +56,9 @@ def gate(request: GateRequest) -> ExitCode:
         _comment(site, answer, text, reporter)
     if answer.tripped:
         return ExitCode.GATE_TRIPPED
-    return ExitCode.SOME_CELLS_FAILED if answer.failed else ExitCode.COMPLETE
+    if answer.failed or answer.compared_none:
+        return ExitCode.SOME_CELLS_FAILED
+    return ExitCode.COMPLETE
 
 
 def _base(repository: Repository, request: GateRequest, environment: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import SpecError, UsageError
+from profiler.errors import SpecError, UsageError, nearest_file
 from profiler.kernels.recipe import Recipe
 from profiler.model import Cell, Variant
 from profiler.notices import first_names
@@ -105,6 +105,13 @@ def read_version(  # noqa: PLR0913 - the last two by keyword
     installed = _installed_modules(repository.root.resolve(), files, imported)
     digests = _digests(loaded, space, cells, files, installed)
     return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests, installed)
+
+
+def require_experiment(repository: Repository, commit: Commit, spec: Path) -> None:
+    """Raise UsageError where neither a commit nor the working tree has an experiment's file."""
+    file, _ = file_and_name(spec)
+    if not file.is_file() and _name_in_commits(repository, spec) not in repository.files(commit):
+        raise UsageError(f"{file}: there is no such file{nearest_file(file)}")
 
 
 def lacks_experiment(repository: Repository, commit: Commit, spec: Path) -> bool:

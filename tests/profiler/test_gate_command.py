@@ -129,6 +129,16 @@ def test_slower_trips_and_unclear_and_no_data_never_do(gated, tmp_path, capsys):
     assert gated(pair(Verdict.SLOWER), fail_on="regression:2")[0] is ExitCode.GATE_TRIPPED
 
 
+def test_a_gate_that_compared_nothing_is_not_green(gated, tmp_path, capsys):
+    nothing = replace(pair(Verdict.SAME), pair=NO_DATA, old_failure="wrong_result: off by 2")
+    target = tmp_path / "gate.md"
+    assert gated(nothing, markdown_target=str(target))[0] is ExitCode.SOME_CELLS_FAILED
+    assert "none of 1 cell was compared" in capsys.readouterr().out
+    assert "\N{CROSS MARK}" in target.read_text()
+    assert gated(nothing, pair(Verdict.SAME))[0] is ExitCode.COMPLETE
+    assert gated()[0] is ExitCode.COMPLETE, "the same sources need no measurement"
+
+
 def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_commit(
     gated, repository, tmp_path, monkeypatch, capsys
 ):

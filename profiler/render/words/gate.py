@@ -54,6 +54,11 @@ class GateAnswer:
         return tuple(row for row in self.rows if row.failure)
 
     @property
+    def compared_none(self) -> bool:
+        """Whether cells differ, and none has a verdict."""
+        return bool(self.rows) and all(row.verdict is Verdict.NO_DATA for row in self.rows)
+
+    @property
     def undecided(self) -> tuple[RevisionComparison, ...]:
         """The rows that are neither slower nor faster nor the same."""
         return tuple(row for row in self.rows if row.verdict.is_open)
@@ -85,6 +90,8 @@ def headline(answer: GateAnswer) -> str:
         return "nothing was compared"
     if not count:
         return f"nothing {'in common ' if answer.unmatched else ''}differs between the revisions"
+    if answer.compared_none and not answer.failed:
+        return f"none of {counted(count, 'cell')} was compared"
     percent = answer.gate.percent
     bound = f"{percent:g}\u202f%" if percent else "its margin"
     slower = f"{len(answer.tripped) or 'none'} of {counted(count, 'cell')} slower beyond {bound}"
@@ -102,7 +109,7 @@ def gate_marker(experiment: str) -> str:
 def gate_markdown(answer: GateAnswer) -> str:
     """The comment, without its marker."""
     sign = "\N{WHITE HEAVY CHECK MARK}"
-    if answer.tripped or answer.failed:
+    if answer.tripped or answer.failed or answer.compared_none:
         sign = "\N{CROSS MARK}"
     elif len(answer.undecided) == len(answer.rows) and (answer.rows or answer.lacking):
         sign = "\N{WARNING SIGN}"

@@ -1,6 +1,8 @@
 """Runs against runs: what is compared, what is refused, and what is said about it."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -540,6 +542,13 @@ def test_a_wrong_cell_is_not_compared_and_fails_a_gate(pair, capsys):
     assert show_comparison(request) is ExitCode.SOME_CELLS_FAILED
     assert "--fail-on regression:60%: 1 cell failed since: slow..large." in capsys.readouterr().err
     assert len([*pair.folder.glob("compare/*.html")]) == 1, "its name is not too long"
+    with journal.open("a") as stream:
+        for cell in pair.compare(newer).last.cells:
+            stream.write(json.dumps({"time": 9.0, **wrong, "cell": cell, "cause": "off"}) + "\n")
+    shutil.copytree(newer, newest := newer.with_name("newest"))
+    both_failed = replace(request, runs=[str(newer), str(newest)])
+    assert show_comparison(both_failed) is ExitCode.SOME_CELLS_FAILED, "nothing was compared"
+    assert show_comparison(replace(both_failed, fail_on=None)) is ExitCode.COMPLETE
 
 
 # ---- the baseline twice in a block ----
