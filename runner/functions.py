@@ -27,6 +27,7 @@ from profiler.runner.checks.check import (
     TF32_STEP,
     WrongResultError,
     as_tensors,
+    count_wrong,
     tf32_roundings,
     worst_error,
 )
@@ -192,7 +193,7 @@ class FunctionWorkload:
 
         `compute` made `wide`; `largest_step`: of the types that were left out on the way.
         """
-        own_result = self._in_own_types(problem, inputs)
+        own_result = self._own_result_without_chance(problem, inputs)
         if are_alike(own_result, wide, self._cancellation(problem, inputs, own_result, wide)):
 
             def both_nearby(seed: int) -> tuple[Any, Any]:
@@ -263,6 +264,27 @@ class FunctionWorkload:
             _TF32_ERROR * worst_error(tensors[number], expected[number]) < error
             for number, error in unexplained_errors.items()
         )
+
+    def _own_result_without_chance(self, problem: Parameters, inputs: Arguments) -> Any:
+        """Result of the baseline; ExperimentError where it depends on random numbers it draws."""
+        states = _random_states()
+        result = self._in_own_types(problem, inputs)
+        if all(map(torch.equal, states, _random_states())):
+            return result
+        tensors, others = (
+            as_tensors(value, "the result")
+            for value in (result, self._in_own_types(problem, inputs))
+        )
+        if any(
+            tensor.shape != other.shape or count_wrong(tensor, other, 1.0)
+            for tensor, other in zip(tensors, others, strict=True)
+        ):
+            raise ExperimentError(
+                f"the baseline {self._experiment.baseline_function().name} draws random numbers, "
+                "and gives another result each time: draw them in @….inputs, or say what is right "
+                "with @….check"
+            )
+        return result
 
     def _own_as_reference(self, problem: Parameters, inputs: Arguments, doubt: str) -> Reference:
         """Reference that is the baseline's result in its own types, without a better one."""
@@ -542,6 +564,12 @@ def _is_alike(tensor: torch.Tensor, other_tensor: torch.Tensor) -> bool:
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _random_states() -> list[torch.Tensor]:
+    """States of torch's generators of random numbers."""
+    of_gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+    return [torch.get_rng_state(), *of_gpu]
 
 
 def _wide_function(function: Function) -> Function:

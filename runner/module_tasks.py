@@ -24,8 +24,8 @@ def launch_with_inputs(
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
-        with torch.device("cpu"):
-            torch.manual_seed(0)
+        with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
             module = kind(*init_inputs())
     finally:
         torch.set_default_dtype(default)

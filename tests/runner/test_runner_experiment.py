@@ -956,6 +956,15 @@ def test_a_baseline_that_fails_in_float64_is_compared_with_and_doubted(error, do
     assert reference.doubt == doubt
 
 
+def test_a_baseline_whose_random_numbers_show_is_refused():
+    """Those that do not show in its result are no matter."""
+    x = torch.ones(2, 64)
+    with_reference(lambda x: torch.dropout(x, 0.5, train=True) * 0, x)
+    for share in (1.0, 1e-3):
+        with pytest.raises(ExperimentError, match="the baseline f draws random numbers, and gives"):
+            with_reference(lambda x, share=share: x + share * torch.randn_like(x), x)
+
+
 def quantized(x, scale):
     return (x * scale).round().clamp(-128, 127).to(torch.int8)
 
