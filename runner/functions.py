@@ -568,7 +568,8 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 def _random_states() -> list[torch.Tensor]:
     """States of torch's generators of random numbers."""
-    of_gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+    is_initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    of_gpu = [torch.cuda.get_rng_state()] if is_initialized else []
     return [torch.get_rng_state(), *of_gpu]
 
 
