@@ -29,8 +29,11 @@ def ready(tmp_path_factory, command_line):
         "name: wrong\nworkload: ./softmax.py\nvariantz:\n  list: [a]\n"
     )
     (profiler.folder / "file").write_text("no folder\n")
+    (profiler.folder / "inputs.py").write_text(
+        "def inputs(n=4):\n    return n\n\n\ndef one(x):\n    return x\n"
+    )
     (profiler.folder / "made").mkdir()
-    (profiler.folder / "made/made.py").write_text("")
+    (profiler.folder / "made/made.py").write_text("def other(x):\n    return x\n")
     return profiler
 
 
@@ -86,7 +89,31 @@ def write_small(profiler, **collect):
             "--timer is an option after --",
         ),
         *(
-            (["check", "mine", *flag], "mine is a run, which is read as it is")
+            (["run", "mine.yaml", "--replay", "x", *flag], f"{flag[0]} measures and --replay")
+            for flag in (["--fresh"], ["--budget", "3"], ["--timeline"], ["--workers", "local:1"])
+        ),
+        (["run", "mine.yaml", "--explain", "all", "--no-explain"], "Leave out --explain or --no-"),
+        (["run", "mine.yaml", "--workers", "local:1", "--budget", "1"], "Leave out --budget"),
+        (["run", "mine.yaml", "--fast"], "Leave out --fast"),
+        (["check", "inputs.py", "--referee", "made/made.py", "--timer"], "leave out --timer"),
+        (["check", "mine", "--referee", "made/made.py"], "or leave out --referee"),
+        (["compare", "a", "b", "--timer"], "Leave out --timer"),
+        (["compare", "a", "b", "--out", "page.html", "--no-report"], "Leave out --no-report"),
+        (["history", "--out", "page.html", "--no-report"], "Leave out --no-report"),
+        *(
+            (["history", *flag], f"{flag[0]}: only of one experiment")
+            for flag in (
+                ["--json", "-"],
+                ["--metric", "cycles"],
+                ["--machine", "H100"],
+                ["--out", "page.html"],
+            )
+        ),
+        (["export", "mine.yaml", "--format", "t1", "--problem", "a"], "only with --format t4"),
+        (["export", "mine", "--format", "t4", "--set", "title=x"], "only with --format t1"),
+        (["capture", "-o", "new", "--values", "trace.json"], "Leave out --values"),
+        *(
+            (["check", "mine", *flag], f"Leave out {flag[0]}, or name the file")
             for flag in (["--blocks", "3"], ["--budget", "1"], ["--timer"], ["--set", "title=x"])
         ),
         (["export", "mine", "--format", "bencher", "--set", "title=x"], "only with --format t1"),

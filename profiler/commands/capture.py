@@ -25,6 +25,11 @@ _STEPS = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 def capture(request: CaptureRequest) -> ExitCode:
     """Replace this process by the captured program; without `-o`, rank a trace."""
+    if request.values and _is_trace(request.program):
+        raise UsageError(
+            f"--values: {request.program[0]} is a trace, which holds none.",
+            remedy="Leave out --values, or give the program: -- python train.py",
+        )
     if request.out is None:
         return _rank(request)
     return _become(request, request.out)
@@ -60,7 +65,7 @@ def _become(request: CaptureRequest, out: Path) -> NoReturn:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists and is not empty.", remedy="Name another folder with -o.")
     options = ["--out", str(out)]
-    if len(request.program) == 1 and request.program[0].endswith(_TRACES):
+    if _is_trace(request.program):
         python, program = [sys.executable], list[str]()
         options += ["--trace", request.program[0]]
     else:
@@ -70,6 +75,11 @@ def _become(request: CaptureRequest, out: Path) -> NoReturn:
         options += ["--values"] if request.values else []
     command = [*python, str(_MAIN), *options, "--", *program]
     os.execvp(command[0], command)  # noqa: S606 - no shell: what the user gave, word by word
+
+
+def _is_trace(program: Sequence[str]) -> bool:
+    """Whether a trace is named in place of a program."""
+    return len(program) == 1 and program[0].endswith(_TRACES)
 
 
 def _steps(text: str) -> tuple[int, int]:

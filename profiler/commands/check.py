@@ -50,13 +50,14 @@ def checked_by(request: CheckRequest) -> Checked:
     if request.referee is not None and not is_spec:
         raise UsageError(
             "The referee judges while it measures: a run has no candidate.",
-            remedy="Name the Python file of the experiment (docs/referee.md).",
+            remedy="Name the Python file of the experiment (docs/referee.md), or leave out "
+            "--referee.",
         )
-    if not is_spec and (request.overrides or request.budget_s is not None):
+    if not is_spec and (flags := request.measuring_flags):
         raise UsageError(
-            "--set, --blocks, --budget, --timer, --fast and --device say how an experiment is "
-            f"measured: {request.target} is a run, which is read as it is.",
-            remedy="Name the file of the experiment.",
+            f"{' and '.join(flags)}: only of an experiment, which is measured: {request.target} is "
+            "a run, which is read as it is.",
+            remedy=f"Leave out {' and '.join(flags)}, or name the file of the experiment.",
         )
     checked = _measured_answer(request, gate) if is_spec else _read_answer(request)
     if gate is None or checked.findings is None:

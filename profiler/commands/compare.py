@@ -22,7 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.output import default_page, print_notices, write_json_target, write_page
+from profiler.commands.output import (
+    default_page,
+    print_notices,
+    require_page,
+    write_json_target,
+    write_page,
+)
 from profiler.commands.requests import CompareRequest, RunRequest, run_request
 from profiler.errors import SPEC_SUFFIXES, ExitCode, ProfilerError, UsageError, nearest_file
 from profiler.findings.gates import Gate, RevisionComparison, parse_gate
@@ -64,13 +70,15 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     if option is not None:
         raise UsageError(f"{option} is an option after --", remedy="Give it before the --.")
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    require_page(request.page, no_report=request.no_report)
     spec = experiment_of(request.runs)
     if spec is not None:
         return _compare_revisions(request, spec, gate)
-    if replace(request, baseline=None).overrides:
+    if flags := request.measuring_flags:
         raise UsageError(
-            "--set, --blocks, --timer, --fast and --device say how revisions are measured: runs "
-            "are compared as they were."
+            f"{' and '.join(flags)}: only of git revisions, which are measured: runs are compared "
+            "as they were.",
+            remedy=f"Leave out {' and '.join(flags)}, or name revisions and an experiment.",
         )
     try:
         folders = find_runs(request.runs, request.reports)

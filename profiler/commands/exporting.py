@@ -76,13 +76,13 @@ def write_figures(request: FiguresRequest) -> ExitCode:
 
 def export(request: ExportRequest) -> ExitCode:
     """Write a run, or the space of an experiment, in the format of another program."""
+    if request.problem is not None and request.format != "t4":
+        raise UsageError("--problem: only with --format t4.")
+    if request.settings and request.format != "t1":
+        raise UsageError("--set: only with --format t1; a run is written as it was measured.")
     write = _T_FILES.get(request.format)
     if write is not None:
         return write(request)
-    if request.problem is not None:
-        raise UsageError("--problem: only with --format t4.")
-    if request.settings:
-        raise UsageError("--set: only with --format t1; a run is written as it was measured.")
     report, run = _read_report(request)
     findings = find(report)
     measured = answers_of_findings(findings, run)

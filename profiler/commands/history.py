@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.commands.answers import answers_of_findings, answers_of_folder
-from profiler.commands.output import Stages, warn, write_json_target, write_page
+from profiler.commands.output import Stages, require_page, warn, write_json_target, write_page
 from profiler.commands.requests import HistoryRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.history.answers import HistoryRun, answers_of_records
@@ -26,6 +26,12 @@ from profiler.run_folder.runs import recordings_here, runs
 
 def show_history(request: HistoryRequest) -> ExitCode:
     """Fill the store on request; print changes and the newest run's control."""
+    require_page(request.page, no_report=request.no_report)
+    if request.experiment is None and (flags := request.flags_of_experiment):
+        raise UsageError(
+            f"{' and '.join(flags)}: only of one experiment, and none is named.",
+            remedy="`profiler history` lists the experiments.",
+        )
     store = Store.beside(request.reports)
     stages = Stages(request.color)
     if request.rebuild or not store.path.exists():

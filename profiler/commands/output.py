@@ -224,6 +224,15 @@ def require_one_stdout(json_target: str | None, markdown_target: str | None) -> 
         raise UsageError("--json - and --markdown - both write to stdout: give one a file.")
 
 
+def require_page(page: Path | None, *, no_report: bool) -> None:
+    """Raise UsageError where a page is named, and none is to be written."""
+    if page is not None and no_report:
+        raise UsageError(
+            f"--out {page} names the page, and --no-report writes none.",
+            remedy="Leave out --no-report, or --out.",
+        )
+
+
 def write_markdown_target(findings: Findings, target: str | None) -> None:
     """Write Markdown where `--markdown` points: a path, or `-` for stdout; nothing for None."""
     if target is None:

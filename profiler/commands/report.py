@@ -55,12 +55,13 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
             if folder == run.path:
                 keep_answers(request.out, folder, document, warn)
             write_index(request.out, warn, {folder: document})
-    if "-" not in (request.json_target, request.markdown_target):
+    to_stdout = "-" in (request.json_target, request.markdown_target)
+    console = make_console(request.color, stderr=to_stdout)
+    if not to_stdout:
         from profiler.render.console.tables import final_summary
 
-        console = make_console(request.color)
         console.print(final_summary(findings, verbose=request.verbose))
-        show_page(page, console, opens=request.open_page)
+    show_page(page, console, opens=request.open_page)
     print_notices(findings.notices, request.color, verbose=request.verbose)
     write_markdown_target(findings, request.markdown_target)
     write_json_target(document, request.json_target)

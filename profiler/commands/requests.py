@@ -7,6 +7,7 @@ same request by its fields.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -143,6 +144,25 @@ _SHORT_FORMS = {
     "device": "collect.device",
 }
 """Field of the spec by the attribute of a request that is short for one."""
+_MEASURING_FLAGS = {
+    "settings": "--set",
+    "blocks": "--blocks",
+    "budget_s": "--budget",
+    "timer": "--timer",
+    "fast": "--fast",
+    "device": "--device",
+}
+"""Flag by the attribute of a request that says how an experiment is measured."""
+
+
+def given_flags(request: object, flags: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of some flags, by the attribute of each, that a request gives a value."""
+    values = {flag: getattr(request, name, None) for name, flag in flags.items()}
+    return tuple(
+        flag
+        for flag, value in values.items()
+        if value or isinstance(value, float)  # a budget of 0
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -170,6 +190,11 @@ class ExperimentFlags:
         values = ((key, getattr(self, name, None)) for name, key in _SHORT_FORMS.items())
         flags = (f"{key}={value}" for key, value in values if value is not None)
         return (*(self.settings or ()), *flags)
+
+    @property
+    def measuring_flags(self) -> tuple[str, ...]:
+        """Given flags that say how an experiment is measured."""
+        return given_flags(self, _MEASURING_FLAGS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -684,6 +709,19 @@ class HistoryRequest:
     reports: Reports = DEFAULT_OUT
     no_report: NoReport = False
     color: Color = "auto"
+
+    @property
+    def flags_of_experiment(self) -> tuple[str, ...]:
+        """Given flags that are about the history of one experiment."""
+        return given_flags(
+            self,
+            {
+                "metric": "--metric",
+                "machine": "--machine",
+                "json_target": "--json",
+                "page": "--out",
+            },
+        )
 
 
 @dataclass(frozen=True, eq=False)

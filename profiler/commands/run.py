@@ -24,7 +24,7 @@ from profiler.commands.output import (
     write_results,
 )
 from profiler.commands.plan import selected_plan
-from profiler.commands.requests import RunRequest
+from profiler.commands.requests import RunRequest, given_flags
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.gates import (
     MOST_NAMED,
@@ -65,6 +65,14 @@ if TYPE_CHECKING:
 
 _SHOWN_SETTINGS = ("collect.metrics",)
 """Settings under `collect` that also change a page."""
+_MEASURES_ANEW = {
+    "live": "--live",
+    "fresh": "--fresh",
+    "timeline": "--timeline",
+    "budget_s": "--budget",
+    "workers": "--workers",
+}
+"""Flag by the attribute of a request that a replay has no use for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +130,15 @@ def checked_gate(request: RunRequest) -> Gate | Bound | None:
     require_one_stdout(request.json_target, request.markdown_target)
     if request.open_page and request.no_report:
         raise UsageError("--open shows the page that --no-report leaves out: give one of them.")
-    if request.live and request.replay is not None:
-        raise UsageError("--live measures and --replay does not: leave one of them out.")
+    if request.explain and request.no_explain:
+        raise UsageError(
+            "--explain and --no-explain contradict each other.",
+            remedy="Leave out --explain or --no-explain.",
+        )
+    if request.replay is not None and (flags := given_flags(request, _MEASURES_ANEW)):
+        raise UsageError(f"{flags[0]} measures and --replay does not: leave one of them out.")
     if request.workers is not None and request.budget_s is not None:
-        raise UsageError("--budget: only without --workers.")
+        raise UsageError("--budget: only without --workers.", remedy="Leave out --budget.")
     if request.workers is None and request.mixed:
         raise UsageError("--mixed: only with --workers.")
     if request.no_dashboard and not str(request.workers).startswith("local:"):
@@ -239,8 +252,6 @@ def _machine_or_recording(
 ) -> Machine | RunFolder:
     """The local machine if it can measure the experiment; else a recording."""
     if request.replay is not None:
-        if request.timeline:
-            raise UsageError("--timeline records and --replay does not: leave one of them out.")
         recording = open_run(request.replay)
         _warn_of_replay(recording, reporter)
         return recording

@@ -136,7 +136,7 @@ def written_runs_of_workers(
     """
     seconds = SecondsRecorder()
     planned = plan_run(request, gate, seconds)
-    _require_for_workers(request, planned)
+    _require_for_workers(planned)
     require_dask("--workers")
     from profiler.cluster.connection import CPU, connected_client
     from profiler.cluster.coordinator import measure_on_workers
@@ -182,11 +182,9 @@ def written_runs_of_workers(
     return tuple(written_runs)
 
 
-def _require_for_workers(request: RunRequest, planned: PlannedExperiment) -> None:
-    """Raise UsageError for flags and settings that workers cannot honour."""
+def _require_for_workers(planned: PlannedExperiment) -> None:
+    """Raise UsageError for settings that workers cannot honour."""
     collect = planned.loaded.experiment.collect
-    if request.replay is not None:
-        raise UsageError("--workers measures and --replay does not: leave one of them out.")
     if collect.gpu_index is not None:
         raise UsageError(
             f"collect.device: {collect.device} is a GPU of one machine; workers have theirs.",

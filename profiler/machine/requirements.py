@@ -156,7 +156,8 @@ def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
         needs = COLLECTORS[name].needs
         if name != IN_KERNEL.name and Need.GPU in needs and Need.NCU not in needs:
             raise UsageError(
-                f"collect.device: {name} measures on a GPU, not on the CPU.", remedy=_ON_CPU
+                f"collect.device: {name} measures on a GPU, not on the CPU.",
+                remedy=f"Leave out --fast, or {name} of collect.collectors. {_ON_CPU}",
             )
 
 

@@ -359,7 +359,7 @@ class Experiment(SpecModel):
         if self.collect.collectors != (WALL_CLOCK.name,):
             raise wrong(
                 "collect.collectors: a candidate is judged by wall_clock alone, the referee's own "
-                "clock (docs/referee.md)"
+                "clock: leave out --timer, --fast and this key (docs/referee.md)"
             )
         if any(item.env for item in self.variants.list or ()):
             raise wrong("variants: the referee gives every process the same variables; no `env`")
