@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from profiler.machine.console import make_console
-from profiler.model import Cell
+from profiler.model import Cell, Outcome
 from profiler.runner import protocol
 from profiler.sessions.forecasts.session_costs import CostReader
 from profiler.sessions.watchdog import Record
@@ -229,6 +230,7 @@ class VisitProgress:
         self._phase = _PhaseUnderWay(self.clock)
         self._line = _StateLine(self.reporter, self.title, self.clock)
         self._failures = FailureLines(self.reporter)
+        self._undecided: dict[str, Callable[[], None]] = {}
         self._costs = CostReader({id_: cell.problem.id for id_, cell in self.cells.items()})
 
     def __enter__(self) -> VisitProgress:
@@ -262,7 +264,21 @@ class VisitProgress:
             self._show(cell, counts_again=True)
         elif event == protocol.FAILED:
             cause = f"{record.get('outcome')}: {record.get('cause')}"
-            self.failed(cell, cause, with_problem=phase in protocol.PROBLEM_PHASES)
+            with_problem = phase in protocol.PROBLEM_PHASES
+            if record.get("outcome") == Outcome.ILLEGAL_ADDRESS:
+                self._undecided[cell] = partial(self.failed, cell, cause, with_problem=with_problem)
+            else:
+                self.failed(cell, cause, with_problem=with_problem)
+
+    def settle(self, failed_cells: Container[str]) -> None:
+        """Print failures that were undecided until the process of the session ended.
+
+        `failed_cells`: ids; another cell is tried once more.
+        """
+        for cell, print_failure in self._undecided.items():
+            if cell in failed_cells:
+                print_failure()
+        self._undecided.clear()
 
     def look(self) -> None:
         """Print which phase of which cell goes on, where it takes long; less and less often."""

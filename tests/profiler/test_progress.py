@@ -114,6 +114,25 @@ def test_a_further_pass_of_counters_shows_that_the_session_goes_on(reporter):
     ]
 
 
+@pytest.mark.parametrize("fails_again", [False, True])
+def test_an_illegal_address_is_no_failure_until_its_second_try_decides(reporter, fails_again):
+    illegal = {**failure("a..p", "misaligned"), "outcome": "illegal_address"}
+    one = reporter()
+    counts = {"a..p": 2, "b..p": 1}
+    with VisitProgress(one, "timing", CELLS, counts, clock=Clock()) as progress:
+        for record in (visited("b..p"), visited("a..p"), illegal):
+            progress.record(record)
+        progress.settle(failed_cells=())
+        assert "FAILED" not in said(one)
+        progress.record(illegal if fails_again else visited("a..p"))
+        progress.settle(failed_cells=("a..p",) if fails_again else ())
+    lines = said(one).splitlines()
+    assert lines == [
+        *(["A 4096  FAILED illegal_address: misaligned"] if fails_again else []),
+        "timing: 3/3 visits, 2/2 cells in 0.0 s",
+    ]
+
+
 def test_a_phase_that_takes_long_is_named_less_and_less_often(reporter):
     clock, screen = Clock(), reporter()
     counts = {"a..p": 1, "b..p": 2}

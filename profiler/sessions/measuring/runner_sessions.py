@@ -231,6 +231,7 @@ class _RunnerSession:
                 folder, result = self._attempt(part)
                 failures = recovery.learn(folder, result, self.book.measured_visits(folder))
                 self._finish(folder, result, failures)
+                self.progress.settle(recovery.failures)
             has_samples = has_samples or bool(recovery.measured)
 
     def _batches(self) -> Sequence[Sequence[Visit]]:
