@@ -147,8 +147,6 @@ class Piece:
     """Why a parcel of the piece was refused."""
     names: dict[str, str] = field(default_factory=dict)
     """Name of an attempt at the worker → its name in the run folder."""
-    arrived_digests: set[str] = field(default_factory=set)
-    """Hashes of attempts that arrived: a restarted worker sends its attempts again."""
     spans: tuple[Span, ...] = ()
     """Spans of the worker's sessions."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from distributed import Future
 from rich.console import Console
 
-from profiler.cluster.giving import Homes, Piece, Share
+from profiler.cluster.giving import Homes, Piece, Share, Team
 from profiler.cluster.parcels import Parcel, packed_run, plan_part
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, Span
@@ -26,7 +26,7 @@ from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.sources import edited_files, hash_files, opened_now
+from profiler.sessions.sources import edited_files, opened_now
 from profiler.sessions.templates import Templates
 
 LONGEST_WAIT_S = 120.0
@@ -137,7 +137,10 @@ class ProblemShare(Share):
         return homes[problem][0].gpu_uuid if problem in homes else None
 
     def _is_measured(self, problem: str) -> bool:
-        """Whether a problem is measured; explanations may be missing."""
+        """Whether every visit of a problem is measured except those of explain sessions.
+
+        By the code that decides when a problem is measured, and without a GPU.
+        """
         team = self.team
         if problem not in team.homes:
             return False
@@ -147,7 +150,12 @@ class ProblemShare(Share):
             plan=plan_part(team.request.plan, [problem]),
             machine=replace(team.request.machine, environment=environment),
         )
-        return is_measured(team.run, request, builds=team.builds, keys=keys, stamped=team.stamped)
+        with _dry_measurement(team, request, keys) as measurement:
+            try:
+                decide_steps(request, measurement)
+            except _VisitsMissingError:
+                return False
+        return True
 
     # ---- giving ----
 
@@ -256,10 +264,9 @@ class ProblemShare(Share):
             replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
         )
         for attempt in attempts:
-            digest = hash_files(attempt.folder.iterdir())
-            if digest not in piece.arrived_digests:
-                piece.arrived_digests.add(digest)
-                piece.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
+            name = attempt.folder.name
+            if name not in piece.names:  # a restarted worker sends its attempts again
+                piece.names[name] = add_attempt(run, attempt, worker).name
         team.homes |= homes
 
     def finish(self, piece: Piece, error: ProfilerError | None) -> None:
@@ -301,14 +308,7 @@ class ExplainShare(ProblemShare):
     def measure(self) -> None:
         """Give cells to explain, for each GPU all of its problems at once."""
         team = self.team
-        cells = cells_to_explain(
-            team.run,
-            team.request,
-            builds=team.builds,
-            keys=keys_by_cell(team.homes),
-            reporter=team.reporter,
-        )
-        for cell in cells:
+        for cell in cells_to_explain(team):
             self.cells.setdefault(team.request.plan.problem_of[cell], []).append(cell)
         by_gpu: dict[str | None, list[str]] = {}
         for problem in self.cells:
@@ -349,7 +349,7 @@ class ExplainShare(ProblemShare):
         self.team.reporter.warn(f"Not explained: {subject}: {reason}")
 
 
-# ---- what is missing, found without measuring: by the code that decides when it is measured ------
+# ---- what is missing, found without measuring ----------------------------------------------------
 
 
 class _VisitsMissingError(Exception):
@@ -364,35 +364,12 @@ class _DryMeasurement(Measurement):
         raise _VisitsMissingError
 
 
-def is_measured(
-    run: RunFolder,
-    request: MeasureRequest,
-    *,
-    builds: Sequence[BuildResult],
-    keys: Mapping[str, str],
-    stamped: Mapping[str, str],
-) -> bool:
-    """Whether a run folder has every visit of a plan except those of explain sessions."""
-    with _dry_measurement(run, request, builds, keys, stamped) as measurement:
-        try:
-            decide_steps(request, measurement)
-        except _VisitsMissingError:
-            return False
-    return True
-
-
-def cells_to_explain(
-    run: RunFolder,
-    request: MeasureRequest,
-    *,
-    builds: Sequence[BuildResult],
-    keys: Mapping[str, str],
-    reporter: ProgressReporter,
-) -> tuple[str, ...]:
+def cells_to_explain(team: Team) -> tuple[str, ...]:
     """Ids of the cells that the measured samples point to and that are not explained yet."""
-    with _dry_measurement(run, request, builds, keys, {}) as measurement:
+    request = team.request
+    with _dry_measurement(team, request, keys_by_cell(team.homes)) as measurement:
         explaining = Explaining(request, request.explain, measurement)
-        explaining.report_unexplained(reporter)
+        explaining.report_unexplained(team.reporter)
         if not explaining.is_wanted:
             return ()
         book = measurement.book
@@ -401,22 +378,19 @@ def cells_to_explain(
 
 
 def _dry_measurement(
-    run: RunFolder,
-    request: MeasureRequest,
-    builds: Sequence[BuildResult],
-    keys: Mapping[str, str],
-    stamped: Mapping[str, str],
+    team: Team, request: MeasureRequest, keys: Mapping[str, str]
 ) -> _DryMeasurement:
+    """Measurement of a request in the team's run; `keys`: of the cells, by id."""
     execution = replace(request, seconds=SecondsRecorder())
     book = AttemptBook(
         execution,
-        run=run,
-        builds=builds,
+        run=team.run,
+        builds=team.builds,
         keys=keys,
         reader=request.reader,
-        opened=run.record().opened if run.exists() else {},
-        stamped=stamped,
+        opened=team.run.record().opened,
+        stamped=team.stamped,
     )
-    writer = AttemptWriter(book, Templates(execution, run.path))
+    writer = AttemptWriter(book, Templates(execution, team.run.path))
     silent_console = Console(quiet=True)
     return _DryMeasurement(writer, ProgressReporter(silent_console, silent_console, quiet=True))
