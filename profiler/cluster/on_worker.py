@@ -312,11 +312,8 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
     Candidates are compared with this GPU's measurements of the batch.
     """
     order, terms = task.order, batch.terms
-    library_of = {build.variant: build.library for build in order.builds}
+    subject = partial(subject_of, order.plan, terms.problems, order.builds)
     measured: list[Estimate] = []
-
-    def subject(variant: str) -> Subject:
-        return subject_of(order.plan, terms.problems, variant, library_of.get(variant))
 
     def note(record: Evaluated | RepeatedLook) -> None:
         journal.append(record)
@@ -328,7 +325,7 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
         return is_behind(log_ratios, best, terms.objective, batch.noise)
 
     new_bench = partial(_new_bench, task, subject(terms.baseline))
-    with kept_bench(f"{order.run} {terms.key}", new_bench) as (bench, run), ExitStack() as ending:
+    with kept_bench(order.run, new_bench) as (bench, run), ExitStack() as ending:
         journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
         journal.clear()
         bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Self
 from profiler.collect import Collector, Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
-from profiler.model import Cell, Outcome, Plan
+from profiler.model import BuildResult, Cell, Outcome, Plan
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
@@ -314,9 +314,12 @@ TIMER = "timer"
 STAGE = "search"
 
 
-def subject_of(plan: Plan, problems: tuple[str, ...], variant: str, library: str | None) -> Subject:
-    """A variant (id) of a plan at the problems of a search."""
+def subject_of(
+    plan: Plan, problems: Sequence[str], builds: Iterable[BuildResult], variant: str
+) -> Subject:
+    """A variant (id) of a plan at the problems of a search, with its library among the builds."""
     cells = [c for c in plan.cells if c.variant.id == variant and c.problem.id in problems]
+    library = next((build.library for build in builds if build.variant == variant), None)
     return Subject(variant, cells, library)
 
 
@@ -326,7 +329,6 @@ def standing_bench(
     lock_file: Path,
     *,
     baseline: Subject,
-    on_runner_end: Callable[[str], None] = lambda _: None,
 ) -> Bench:
     """Bench whose runners have their files in a run folder, while the lock on the GPU is held."""
     collect, collector = execution.loaded.experiment.collect, COLLECTORS[TIMER].create(Tools())
@@ -350,7 +352,6 @@ def standing_bench(
         collector=collector,
         baseline=baseline,
         repeats=collect.repeats,
-        on_runner_end=on_runner_end,
     )
 
 

@@ -130,14 +130,9 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
         try:
             with (
                 opened_search(search, run) as proposals,
-                standing_bench(
-                    request,
-                    run,
-                    lock_file,
-                    baseline=search.baseline,
-                    on_runner_end=proposals.live.note_runner_end,
-                ) as bench,
+                standing_bench(request, run, lock_file, baseline=search.baseline) as bench,
             ):
+                bench.on_runner_end = proposals.live.note_runner_end
                 finalists = run_search(bench, proposals)
         except KeyboardInterrupt:
             raise Interrupted(

@@ -106,15 +106,14 @@ class ExperimentSearch:
     @property
     def baseline(self) -> Subject:
         """The variant by whose time every time is divided."""
-        build_of = {build.variant: build for build in self.builds}
-        baseline = self.terms.baseline
-        build = build_of.get(baseline)
-        library = None if build is None else build.library
-        return subject_of(self.request.plan, self.plan.problems, baseline, library)
+        return self._subject(self.terms.baseline, self.builds)
 
     def subject(self, variant: Variant, build: BuildResult) -> Subject:
         """Subject of a built configuration."""
-        return subject_of(self.request.plan, self.plan.problems, variant.id, build.library)
+        return self._subject(variant.id, [build])
+
+    def _subject(self, variant: str, builds: Sequence[BuildResult]) -> Subject:
+        return subject_of(self.request.plan, self.plan.problems, builds, variant)
 
     def build(self, batch: Sequence[Variant]) -> tuple[BuildResult, ...]:
         """Build results of configurations."""
