@@ -108,7 +108,7 @@ def _quiet_dask() -> None:
     """
     dask.config.update_defaults(_SELDOM)
     for name in list(logging.root.manager.loggerDict):
-        if name == "distributed" or name.startswith("distributed."):
+        if name.partition(".")[0] in ("distributed", "tornado"):  # Tornado runs its callbacks
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

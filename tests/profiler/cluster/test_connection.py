@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import logging
 import socket
 from pathlib import Path
 from unittest.mock import Mock
@@ -143,6 +144,13 @@ def test_devices_are_told_apart_by_model_and_driver():
     require_device(H200, device)
     with pytest.raises(EnvironmentUnusable, match=r"driver 580\.1 now, and not on .* 590\.2"):
         require_device(H200, "NVIDIA H200, driver 590.2")
+
+
+def test_tracebacks_of_dask_and_of_its_event_loop_are_not_printed():
+    """A callback of Dask that fails on a lost connection is an error of Tornado's logger."""
+    connection._quiet_dask()
+    for name in ("distributed.core", "tornado.application"):
+        assert not logging.getLogger(name).isEnabledFor(logging.ERROR)
 
 
 @pytest.mark.parametrize(
