@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from distributed import Queue, Worker, get_worker
 
@@ -33,7 +33,6 @@ from profiler.cluster.parcels import (
     unpacked_run,
 )
 from profiler.errors import EnvironmentUnusable, Interrupted
-from profiler.machine.console import make_console
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment
@@ -167,6 +166,8 @@ class _Task:
     request: MeasureRequest
     """The measurement, whose `out` is the folder of the worker."""
     reporter: _Reporter
+    sent: set[Path] = field(default_factory=set)
+    """Folders of the attempts that were sent."""
 
     def send(self, run: RunFolder, *attempts: Path) -> None:
         """Send a run with attempts at once: the task may end much later, or never.
@@ -182,6 +183,13 @@ class _Task:
         queue.put((key, self.reporter.warnings[:], packed_run(run, attempts)))
         self.reporter.warnings.clear()
         queue.close()
+        self.sent.update(attempts)
+
+    def send_rest(self, run: RunFolder) -> None:
+        """Send unsent attempts of a run, without the coordinator's own."""
+        if run.exists():
+            local_attempts = (attempt for attempt in run.attempts() if attempt.worker is None)
+            self.send(run, *(a.folder for a in local_attempts if a.folder not in self.sent))
 
 
 def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Path) -> _Task:
@@ -215,7 +223,6 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Pa
     builds = tuple(replace(b, library=b.library and paths[b.library]) for b in order.builds)
     stamped = {variant: paths[library] for variant, library in order.stamped.items()}
     order = replace(order, builds=builds, stamped=stamped)
-    console = make_console("auto", stderr=True)
     arch = machine.resolved_architecture(loaded.experiment.build.arch)
     request = MeasureRequest(
         loaded=loaded,
@@ -231,7 +238,7 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Pa
     )
     # Dask restarts workers of the coordinator's host, which have its terminal.
     is_local = get_worker().nanny is not None
-    return _Task(order, request, _Reporter(console, console, quiet=is_local))
+    return _Task(order, request, _Reporter.for_terminal(color="auto", quiet=is_local))
 
 
 def _written(library: Parcel, folder: Path) -> str:
@@ -257,25 +264,13 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
     problems = (problem.id for problem in order.plan.problems)
     name = content_hash("\0".join((order.run, *problems, *(order.explain or ()))).encode())[:16]
     run = RunFolder(task.request.out / f"problems.{name}")
-    sent: set[Path] = set()
-
-    def send(*attempts: Path) -> None:
-        task.send(run, *attempts)
-        sent.update(attempts)
-
-    def send_rest() -> None:
-        """Send unsent attempts, without the coordinator's own."""
-        if run.exists():
-            local_attempts = (attempt for attempt in run.attempts() if attempt.worker is None)
-            send(*(attempt.folder for attempt in local_attempts if attempt.folder not in sent))
-
     with ExitStack() as ending:
         ending.callback(shutil.rmtree, run.path, ignore_errors=True)
         if not run.path.exists():
             _begin_folder(run, task.request.out / COMPILED_FOLDER / order.run, earlier)
-        request = replace(task.request, on_attempt=send)
+        request = replace(task.request, on_attempt=partial(task.send, run))
         note_environment(run, request.machine.environment)
-        ending.callback(send_rest)
+        ending.callback(task.send_rest, run)
         with (
             request.seconds.step(STAGE),
             gpu_held(request.machine, request.seconds, task.reporter.say) as lock_file,
@@ -293,7 +288,7 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
 
 def _begin_folder(run: RunFolder, compiled: Path, earlier: Parcel | None) -> None:
     """Make a run folder with the coordinator's attempts; it appears in one step."""
-    with tempfile.TemporaryDirectory(dir=run.path.parent, prefix="draft.") as folder:
+    with TemporaryDirectory(dir=run.path.parent, prefix="draft.") as folder:
         draft = Path(folder) / "run"
         draft.mkdir()
         if earlier is not None:
@@ -324,7 +319,7 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
         best = min(measured, key=lambda measured_estimate: measured_estimate.value, default=None)
         return is_behind(log_ratios, best, terms.objective, batch.noise)
 
-    new_bench = partial(_new_bench, task, subject(terms.baseline))
+    new_bench = _new_bench(task, subject(terms.baseline))
     with kept_bench(order.run, new_bench) as (bench, run), ExitStack() as ending:
         journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
         journal.clear()
@@ -338,16 +333,19 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
             note(evaluate(bench, subject(candidate), is_behind_here))
 
 
-def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
+@contextmanager
+def _new_bench(task: _Task, baseline: Subject) -> Iterator[Standing]:
     """A bench with the lock of the GPU; the folder of its runners is removed with it."""
     request = task.request
-    run = RunFolder(Path(tempfile.mkdtemp(dir=request.out, prefix="search.")))
-    closing.callback(shutil.rmtree, run.path, ignore_errors=True)
-    begin(run, request, task.order.builds, {})
-    note_environment(run, request.machine.environment)
-    gpu_lock = gpu_held(request.machine, request.seconds, task.reporter.say)
-    bench = standing_bench(request, run, closing.enter_context(gpu_lock), baseline=baseline)
-    return closing.enter_context(bench), run
+    with (
+        TemporaryDirectory(dir=request.out, prefix="search.", ignore_cleanup_errors=True) as folder,
+        gpu_held(request.machine, request.seconds, task.reporter.say) as lock_file,
+    ):
+        run = RunFolder(Path(folder))
+        begin(run, request, task.order.builds, {})
+        note_environment(run, request.machine.environment)
+        with standing_bench(request, run, lock_file, baseline=baseline) as bench:
+            yield bench, run
 
 
 IDLE_S = 20.0
@@ -365,8 +363,8 @@ _idle: set[threading.Thread] = set()
 
 
 @contextmanager
-def kept_bench(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[Standing]:
-    """The bench of a search; `make` makes a new one with its resources.
+def kept_bench(search: str, new_bench: AbstractContextManager[Standing]) -> Iterator[Standing]:
+    """The standing bench of a search, else a new one.
 
     The bench stands afterwards, until another task begins or no task comes for IDLE_S; after an
     error it ends.
@@ -374,8 +372,8 @@ def kept_bench(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[S
     with _guard:
         if search not in _kept_benches:
             end_standing()
-            with ExitStack() as resources:
-                _kept_benches[search] = make(resources), resources.pop_all()
+            resources = ExitStack()
+            _kept_benches[search] = resources.enter_context(new_bench), resources
         _idle.clear()
         try:
             yield _kept_benches[search][0]

@@ -151,11 +151,8 @@ class ProblemShare(Share):
             machine=replace(team.request.machine, environment=environment),
         )
         with _dry_measurement(team, request, keys) as measurement:
-            try:
-                decide_steps(request, measurement)
-            except _VisitsMissingError:
-                return False
-        return True
+            decide_steps(request, measurement)
+        return measurement.is_complete
 
     # ---- giving ----
 
@@ -182,13 +179,11 @@ class ProblemShare(Share):
             if worker not in self.failed_on.get(problem, {})
             and self._gpu(problem) in {None, worker}
         ]
-        together = possible[:1]
-        if possible and possible[0] not in self.failed_on:
-            gpu = self._gpu(possible[0])
-            alike = [p for p in possible if p not in self.failed_on and self._gpu(p) == gpu]
-            given_count = sum(len(piece.ids) for piece in self.given_pieces)
-            size = self.pace.problems_of_task(len(alike), given_count, len(self.workers))
-            together = alike[:size]
+        unfailed = [problem for problem in possible if problem not in self.failed_on]
+        alike = [problem for problem in unfailed if self._gpu(problem) == self._gpu(unfailed[0])]
+        given_count = sum(len(piece.ids) for piece in self.given_pieces)
+        size = self.pace.problems_of_task(len(alike), given_count, len(self.workers))
+        together = alike[:size] or possible[:1]
         self.open = [problem for problem in self.open if problem not in together]
         return together
 
@@ -352,16 +347,14 @@ class ExplainShare(ProblemShare):
 # ---- what is missing, found without measuring ----------------------------------------------------
 
 
-class _VisitsMissingError(Exception):
-    """A session has visits to make."""
-
-
 @dataclass
 class _DryMeasurement(Measurement):
-    """A measurement that makes no visit."""
+    """A measurement that makes no visit, and notes whether one is missing."""
+
+    is_complete: bool = True
 
     def _make(self, *_: object) -> None:
-        raise _VisitsMissingError
+        self.is_complete = False
 
 
 def cells_to_explain(team: Team) -> tuple[str, ...]:

@@ -333,9 +333,9 @@ def _measure_beside(
     """Build and measure while the early process of the first session, if any, loads."""
     from profiler.sessions.builds.plan_builds import build_all
 
-    searches = execution.plan.search is not None
+    search = execution.plan.search
     with measuring_imported(None if early is None else early.run) as reader:
-        builds = () if searches else build_all(execution, reporter)
+        builds = () if search else build_all(execution, reporter)
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest, measure
 
@@ -348,15 +348,15 @@ def _measure_beside(
         budget=request.budget,
         reader=reader.result(),
     )
-    if searches:
+    if search:
         # Loads SciPy's optimisers, which other runs do not need.
         from profiler.sessions.search.loop import measure_searched
 
-        run = measure_searched(to_measure, reporter)
+        run = measure_searched(to_measure, search, reporter)
     else:
         run = measure(to_measure, builds, reporter)
     # Which variants a search leaves to be measured is known only now.
-    plan = run.plan() if searches else execution.plan
+    plan = run.plan() if search else execution.plan
     with execution.seconds.step("reads the run"):
         report = assemble(run, execution.loaded, plan, reader=to_measure.reader)
     return report, run.path

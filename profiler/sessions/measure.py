@@ -164,7 +164,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
 def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
     """Take all steps of a plan except those that explain cells.
 
-    For a measurement that makes nothing: it learns what would be missing.
+    For a measurement that makes nothing: it learns whether a visit is missing.
     """
     makes = _Steps(request, measurement, Explaining(request, request.explain, measurement))
     agenda = steps(request.plan)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
@@ -56,9 +56,7 @@ class ProgressReporter:
     verbose: bool = False
 
     @classmethod
-    def for_terminal(
-        cls, *, color: str, quiet: bool = False, verbose: bool = False
-    ) -> ProgressReporter:
+    def for_terminal(cls, *, color: str, quiet: bool = False, verbose: bool = False) -> Self:
         """Reporter on the process's own streams."""
         return cls(
             results=make_console(color),

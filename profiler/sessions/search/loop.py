@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.errors import Interrupted
-from profiler.model import Outcome
+from profiler.model import Outcome, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.runs import newest_run
@@ -108,14 +108,13 @@ def _repeat_look(bench: Bench, proposals: Proposals) -> None:
         proposals.live.take_look(best.variant, log_ratios)
 
 
-def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> RunFolder:
+def measure_searched(
+    request: MeasureRequest, plan: SearchPlan, reporter: ProgressReporter
+) -> RunFolder:
     """Search, then build and measure the finalists with the variants outside of the space.
 
     Returns the run folder, which holds everything also when this raises.
     """
-    plan = request.plan.search
-    if plan is None:
-        raise ValueError("the plan has no search")
     experiment = request.loaded.experiment
     fixed = replace(request, plan=judged_plan(experiment, request.plan, ()))
     builds = build_all(fixed, reporter)
