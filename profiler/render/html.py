@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.util import cache_from_source
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
@@ -18,7 +19,7 @@ from markupsafe import Markup, escape
 
 from profiler import notices
 from profiler.model import Verdict
-from profiler.notices import Notice, Severity, counted
+from profiler.notices import Notice, NoticeKind, Severity, counted
 from profiler.render.tables.rows import Datum
 
 SCRIPTS = (
@@ -62,10 +63,13 @@ def moment(text: str) -> str:
     return f"{when:%Y-%m-%d %H:%M} {zone}".strip()
 
 
-def notice_rows(unfolded: Sequence[Notice]) -> list[dict[str, Any]]:
+def notice_rows(
+    unfolded: Sequence[Notice], details: Mapping[NoticeKind, str] = MappingProxyType({})
+) -> list[dict[str, Any]]:
     """Notices in words, the most serious first: symbol, word and colour say the same.
 
-    Those on one thing are one line; `parts`: what each of them says.
+    Those on one thing are one line; `parts`: what each of them says. `details`: sentences behind
+    those of a kind, which link to the table of every cell.
     """
     folded = sorted(
         notices.fold(unfolded), key=lambda notice: [*_SEVERITY_WORDS].index(notice.severity)
@@ -76,6 +80,7 @@ def notice_rows(unfolded: Sequence[Notice]) -> list[dict[str, Any]]:
             "symbol": _SEVERITY_WORDS[notice.severity][0],
             "word": _SEVERITY_WORDS[notice.severity][1],
             "text": notice.text,
+            "detail": details.get(notice.parts[0].kind, ""),
             "remedy": notice.remedy,
             "parts": list(map(notices.text, notice.parts)) if len(notice.parts) > 1 else (),
         }

@@ -18,6 +18,7 @@ from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
 from profiler.render.tables import main_table
 from profiler.render.tables.explained import explained
+from profiler.render.tables.failures import main_failure
 from profiler.render.tables.method import builds_of, method
 from profiler.render.tables.sustained import captured_step_table, step_note, sustained_table
 from profiler.render.tables.timers import timer_parts
@@ -82,15 +83,16 @@ def render_page(findings: Findings) -> str:
 def _notices(findings: Findings) -> dict[str, Any]:
     """Notice of a replay for the top of the page, None for a live run; and all others."""
     replay = findings.report.execution.replay
+    details = {NoticeKind.FAILED_CELLS: main_failure(findings.programs)}
     if replay is None:
-        return {"banner": None, "notice_rows": notice_rows(findings.notices)}
+        return {"banner": None, "notice_rows": notice_rows(findings.notices, details)}
     values = {**replay, "when": moment(replay["when"])}
     other_notices = [
         notice for notice in findings.notices if notice.kind is not NoticeKind.REPLAYED
     ]
     return {
         "banner": notice_rows([Notice(NoticeKind.REPLAYED, values)])[0],
-        "notice_rows": notice_rows(other_notices),
+        "notice_rows": notice_rows(other_notices, details),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -14,16 +14,16 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
-from profiler.model import Cell, Outcome, Problem, Variant, Verdict
+from profiler.model import Outcome, Problem, Variant, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import TextTable
 from profiler.render.kinds.timeline import timeline_tables
-from profiler.render.tables.method import compiler_message, variants_text
+from profiler.render.tables.failures import FailureGroup, failure_groups
+from profiler.render.tables.method import variants_text
 from profiler.render.tables.timers import overall_table
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import ties_words
-from profiler.render.words.signs import OUTCOME_WORDS
 from profiler.render.words.verdicts import percent, verdict_counts, verdict_key, word_of
 
 _TOP = 10
@@ -50,9 +50,8 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     parts += timelines
     if verbose and any(name.shortened for name in programs.names.by_variant.values()):
         parts.append(_names_table(programs))
-    failed = [cell for cell in programs.cells if programs.status(cell).outcome.failed]
-    if failed:
-        parts.append(_failed_table(programs, failed, _MOST_FAILED if verbose else _FEW_FAILED))
+    if groups := failure_groups(programs):
+        parts.append(_failed_table(programs, groups, _MOST_FAILED if verbose else _FEW_FAILED))
     return parts
 
 
@@ -301,45 +300,18 @@ def _names_table(programs: Programs) -> TextTable:
     return rich_table
 
 
-def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> TextTable:
-    rich_table = TextTable(f"Failed: {len(failed)} of {len(programs.plan.cells)} cells")
-    groups = _groups_of_failures(programs, failed)
-    names = [_distinct_names(cell.variant.label for cell in cells) for cells in groups]
+def _failed_table(programs: Programs, groups: Sequence[FailureGroup], most: int) -> TextTable:
+    failed_count = sum(len(group.cells) for group in groups)
+    rich_table = TextTable(f"Failed: {failed_count} of {len(programs.plan.cells)} cells")
     # Several names in one cell of the table are wrapped like any text, or causes had no room.
-    rich_table.add_columns("variant", name=all(len(row) == 1 for row in names[:most]))
+    rich_table.add_columns("variant", name=all(len(group.variants) == 1 for group in groups[:most]))
     rich_table.add_columns("problem", "outcome", "cause")
-    for cells, variants in zip(groups[:most], names, strict=False):
-        status = programs.status(cells[0])
+    for group in groups[:most]:
         rich_table.add_row(
-            variants_text(variants),
-            _problems_text(_distinct_names(cell.problem.name for cell in cells)),
-            Text(OUTCOME_WORDS[status.outcome], style="red"),
-            next(iter(status.cause.strip().splitlines()), ""),
+            variants_text(group.variants),
+            group.problems_text,
+            Text(group.outcome, style="red"),
+            group.cause,
         )
-    rich_table.add_rest_caption(sum(map(len, groups[most:])), "failed cell")
+    rich_table.add_rest_caption(sum(len(group.cells) for group in groups[most:]), "failed cell")
     return rich_table
-
-
-def _groups_of_failures(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
-    """Failed cells, those together whose code has the same error for the compiler or for Python.
-
-    Others stay apart: where memory was not enough, it matters at which problem.
-    """
-    groups: dict[tuple[str, ...], list[Cell]] = {}
-    for cell in failed:
-        status = programs.status(cell)
-        same_errors = {
-            Outcome.COMPILE_FAILED: compiler_message(status.cause),
-            Outcome.RAISED: (status.cause,),
-        }
-        key = same_errors.get(status.outcome, (cell.id,))
-        groups.setdefault((status.outcome, *key), []).append(cell)
-    return list(groups.values())
-
-
-def _distinct_names(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
-
-
-def _problems_text(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} problems"

@@ -19,7 +19,7 @@ from synthetic_report import (
 
 from profiler.errors import UsageError
 from profiler.findings.find import find
-from profiler.model import Outcome, Verdict
+from profiler.model import CellStatus, Outcome, Verdict
 from profiler.notices import Notice, NoticeKind
 from profiler.render import embed
 from profiler.render.html import moment
@@ -361,6 +361,26 @@ def test_more_problems_than_figures_are_counted():
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_first_screen_has_the_most_frequent_cause_of_failures_and_a_link_to_the_rest():
+    full = make_report(variant_count=5, problem_list=problems()[:2])
+    _, wrong, *others = full.plan.variants[:4]
+    statuses = dict(full.statuses)
+    for cell in full.plan.cells:
+        if cell.variant == wrong:
+            statuses[cell.id] = CellStatus(cell.id, Outcome.WRONG_RESULT, cause="off by <3>")
+        elif cell.variant in others:
+            statuses[cell.id] = CellStatus(cell.id, Outcome.RAISED, cause="ValueError: no\nmore")
+    page = render_page(find(with_metrics(without(full, statuses=statuses), "duration_ns")))
+    tree = document_fromstring(page)
+    (failed,) = tree.xpath("//section[@id='answer']//li[contains(., 'cells failed')]/span[1]")
+    assert failed.text_content() == (
+        "6 of 10 cells failed: 4 raised, 2 wrong result. The most frequent: 2 variants "
+        "(naive-b64-v1, shared-b64-v1) at 2 problems: ValueError: no (every cell)"
+    )
+    assert failed.xpath("./a/@href") == ["#table"]
+    assert tree.xpath("//section[@id='table']")
+
+
 def test_notices_without_remedy_and_of_a_timer_run():
     small = make_report(variant_count=3, problem_list=problems()[:1])
     notice = Notice(NoticeKind.DUPLICATE_CODE, {"count": 1, "pairs": "<i>a</i> = b"})
