@@ -408,6 +408,34 @@ def test_a_task_of_kernelbench_is_measured_beside_its_answer(profiler):
     }
 
 
+GPU_MODE_TASK = """
+import torch
+
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, size, generator=generator).half(), torch.empty(size).half()
+
+def ref_kernel(data):
+    x, output = data
+    output[...] = x.float().sum(1).half()
+    return output
+"""
+GPU_MODE_SUBMISSION = """
+def custom_kernel(data):
+    x, output = data
+    output[...] = (x @ x.new_ones(x.shape[1], 1))[:, 0]
+    return output
+"""
+
+
+def test_a_submission_to_gpu_mode_is_measured_beside_the_reference(profiler):
+    (profiler.folder / "reference.py").write_text(GPU_MODE_TASK)
+    (profiler.folder / "submission.py").write_text(GPU_MODE_SUBMISSION)
+    cells, _ = measured(profiler, "leaderboard", example("python.md", "leaderboard"))
+    assert {outcome for outcome, _ in cells.values()} == {"measured"}, cells
+    assert len(cells) == 4
+
+
 def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profiler):
     cells, done = measured(profiler, "norm", example("python.md", "residual-norm"))
     assert done.code == 0, done.err

@@ -10,7 +10,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -346,10 +346,7 @@ class RefereedWorkload:
         del library  # nothing is built for functions
         parameters = {key: value for key, value in variant.items() if key != FUNCTION}
         entry = self._experiment.variants.get(variant[FUNCTION])
-        has_modules = self._experiment.init_inputs is not None
-        options = (
-            VariantOptions(setup=has_modules) if entry is None else entry.options_of(parameters)
-        )
+        options = self._candidate_options if entry is None else entry.options_of(parameters)
         file = self._candidate if entry is None else self._task
         table = self._table(file, problem, inputs)
         message = {
@@ -366,6 +363,13 @@ class RefereedWorkload:
             unconfined=entry is None and not table.party.is_confined,
         )
         return launch
+
+    @cached_property
+    def _candidate_options(self) -> VariantOptions:
+        """A candidate may write into the inputs where the baseline does."""
+        _, of_baseline = next(self._experiment.baseline_function().combinations())
+        has_modules = self._experiment.init_inputs is not None
+        return VariantOptions(setup=has_modules, in_place=of_baseline.in_place)
 
     def _table(self, file: Path, problem: Parameters, rounds: Rounds) -> Table:
         party, table = self.party_of(file), self._tables.get(file)

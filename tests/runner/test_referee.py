@@ -334,6 +334,46 @@ def test_modules_of_kernelbench_have_the_same_weights_in_every_process(tmp_path)
         workload.close()
 
 
+IN_PLACE_TASK = """
+import torch
+import profiler
+
+bench = profiler.Experiment("sums", problems={"size": [32]})
+
+@bench.inputs
+def data(size):
+    return ((torch.randn(size, size), torch.empty(size)),)
+
+@bench.variant(baseline=True, in_place=True)
+def ref_kernel(data):
+    x, output = data
+    output[...] = x.sum(1)
+    return output
+"""
+IN_PLACE_ANSWER = """
+def custom_kernel(data):
+    x, output = data
+    output.copy_(x.t().sum(0))
+    return output
+
+def unwritten(data):
+    return data[1]
+"""
+
+
+def test_a_candidate_writes_into_inputs_where_the_baseline_does(tmp_path):
+    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
+    task.write_text(IN_PLACE_TASK)
+    answer.write_text(IN_PLACE_ANSWER)
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
+    try:
+        assert play(workload, "custom_kernel", problem={"size": 32}).max_abs < 1e-4
+        with pytest.raises(WrongResultError, match="32 of 32 elements are wrong"):
+            play(workload, "unwritten", problem={"size": 32})
+    finally:
+        workload.close()
+
+
 def test_the_check_of_a_task_reads_results_in_the_containers_of_its_baseline(tmp_path):
     task = tmp_path / "task.py"
     task.write_text(
