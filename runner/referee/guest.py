@@ -144,8 +144,11 @@ class Guest:
         text = telling_line(str(error)) or "without a message"
         if isinstance(error, Refused):
             return text
-        clash = name_clash(error, self._file)
-        return f"{type(error).__name__}: {text}" + (f" ({clash})" if clash else "")
+        hint = name_clash(error, self._file)
+        missing_module = getattr(error, "name", None) if isinstance(error, ImportError) else None
+        if missing_module and self._file.with_name(f"{missing_module}.py").exists():
+            hint = "a candidate reads nothing beside the task: give it a folder of its own"
+        return f"{type(error).__name__}: {text}" + (f" ({hint})" if hint else "")
 
 
 def _require_alike(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:

@@ -206,6 +206,15 @@ def test_a_candidate_finds_packages_where_only_a_variable_says(tmp_path, monkeyp
     party.close()
 
 
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+def test_a_candidate_that_imports_what_lies_beside_the_task_is_told_of_a_folder(tmp_path):
+    task, candidate = tmp_path / "task.py", tmp_path / "candidate.py"
+    (tmp_path / "of_task.py").write_text("NUMBER = 2")
+    candidate.write_text("from of_task import NUMBER\n")
+    with pytest.raises(ForeignError, match=r"No module named .of_task. \(.*a folder of its own"):
+        Party(candidate, is_trusted=False, hidden=task)
+
+
 def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp_path):
     with pytest.raises(ForeignError, match=r"candidate.py:8: ValueError: no space left") as error:
         play(refereed, "raises")
