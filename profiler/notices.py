@@ -296,8 +296,7 @@ class NoticeKind(Enum):
     )
     UNCONFINED = (
         Severity.WARNING,
-        "The candidate was judged with all rights of its user (in {count:cell|cells}): this "
-        "kernel has no Landlock, which would keep it from files and other processes.",
+        "The candidate may have read more than its own file (in {count:cell|cells}): {why}.",
         "Judge it in a container that sees its own file alone (docs/referee.md).",
     )
     BYTES_TOO_FEW = (

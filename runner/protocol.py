@@ -321,7 +321,7 @@ CANDIDATE = "candidate"
 """Key of `Job.description`: the file of functions that are judged beside those of the experiment,
 each side in a process of its own (`runner/referee/`)."""
 UNCONFINED = "unconfined"
-"""Field of the FINISHED record of `prepare`: a candidate runs with all rights of its user."""
+"""Field of the FINISHED record of `prepare`: why a candidate may read more than its own file."""
 OWN_TYPES = "own_types"
 """Field of the FINISHED record of `reference`: why the right result is that of the baseline in its
 own types, not in float64."""

@@ -350,8 +350,8 @@ class Session:
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
         with self._phases.journalled(protocol.PREPARE, [cell]) as findings:
             launch = self._launch_of(cell, inputs)
-            if getattr(launch, protocol.UNCONFINED, False):
-                findings[protocol.UNCONFINED] = True
+            if why := getattr(launch, protocol.UNCONFINED, ""):
+                findings[protocol.UNCONFINED] = why
             return launch
 
     def _launch_of(self, cell: JobCell, inputs: Any) -> Launch:

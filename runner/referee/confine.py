@@ -76,6 +76,12 @@ def confine(readable: Iterable[str], writable: Iterable[str]) -> bool:
         os.close(rules)
 
 
+def place_of_all(file: Path) -> str:
+    """Folder of SYSTEM or DEVICES that a file lies in, so that nobody is kept from it; or empty."""
+    places = (*SYSTEM, *_devices())
+    return next((place for place in places if file.resolve().is_relative_to(place)), "")
+
+
 def _devices() -> Iterator[str]:
     for device in DEVICES:
         yield from map(str, Path("/dev").glob(device))

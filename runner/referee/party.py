@@ -20,6 +20,7 @@ from typing import Any
 from profiler.runner.failures import ForeignError
 from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import RUNNER_VARIABLE
+from profiler.runner.referee.confine import place_of_all
 from profiler.runner.referee.guest import MOST_BYTES
 from profiler.runner.seal import ImplausibleError
 
@@ -85,11 +86,15 @@ class Party:
             )
         self.is_confined = False
         """Whether the system keeps the party from files, processes and the network."""
+        self.unconfined = ""
+        """Why a party that is not trusted may read more than its own file; empty if it may not."""
         try:
             self._load(file, readable=[] if is_trusted else _readable_paths(file, hidden))
         except BaseException:
             self.close()
             raise
+        if not is_trusted:
+            self.unconfined = _why_unconfined(hidden, is_confined=self.is_confined)
 
     def _load(self, file: Path, readable: Sequence[str]) -> None:
         """Make the process import its file; with a list of paths, it may read nothing else."""
@@ -263,6 +268,14 @@ def _readable_paths(file: Path, hidden: Path) -> list[str]:
     package_folders = [package, (package / "runner").resolve()]
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *filter(_holds_packages, sys.path)]
     return [str(file), *map(str, (*folders, *package_folders)), *python]
+
+
+def _why_unconfined(hidden: Path, *, is_confined: bool) -> str:
+    """Why the other side may read more than its own file; empty if it may not."""
+    if not is_confined:
+        return "this kernel has no Landlock, which would keep it from files and other processes"
+    place = place_of_all(hidden)
+    return f"{hidden.name} lies in {place}, which every process may read" if place else ""
 
 
 def _holds_packages(folder: str) -> bool:

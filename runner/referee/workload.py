@@ -247,14 +247,14 @@ class GuestLaunch:
         tolerances: Tolerances,
         *,
         may_write: bool,
-        unconfined: bool,
+        unconfined: str,
     ) -> None:
         self._table_of = table_of
         """Function that returns a table, with a new process where the file ended the old one."""
         self._table, self._message, self._tolerances = table_of(), message, tolerances
         self._may_write = may_write
         self.unconfined = unconfined
-        """Whether nothing but the rights of its user limits the process of a candidate."""
+        """Why the process of a candidate may read more than its file; empty if it may not."""
         self._is_open = False
         """Whether a launch was made that is not judged yet."""
         self._was_right = False
@@ -360,7 +360,7 @@ class RefereedWorkload:
             message,
             self._tolerances,
             may_write=options.in_place,
-            unconfined=entry is None and not table.party.is_confined,
+            unconfined=table.party.unconfined,
         )
         return launch
 

@@ -194,6 +194,21 @@ def test_a_candidate_is_confined_and_the_incumbent_is_not(refereed):
     assert confined == {"sums.py": False, "candidate.py": True}
 
 
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("/opt/tasks/task.py", "task.py lies in /opt, which every process may read"),
+        ("/home/task.py", ""),
+    ],
+)
+def test_a_task_that_every_process_may_read_is_named(tmp_path, task, why):
+    (tmp_path / "candidate.py").write_text("")
+    party = Party(tmp_path / "candidate.py", is_trusted=False, hidden=Path(task))
+    assert party.unconfined == why
+    party.close()
+
+
 def test_a_candidate_finds_packages_where_only_a_variable_says(tmp_path, monkeypatch):
     packages, candidate = tmp_path / "lib/site-packages", tmp_path / "candidate.py"
     packages.mkdir(parents=True)
@@ -204,15 +219,6 @@ def test_a_candidate_finds_packages_where_only_a_variable_says(tmp_path, monkeyp
     party = Party(candidate, is_trusted=False, hidden=tmp_path / "task.py")
     assert party.is_alive, "torch may be installed there"
     party.close()
-
-
-@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
-def test_a_candidate_that_imports_what_lies_beside_the_task_is_told_of_a_folder(tmp_path):
-    task, candidate = tmp_path / "task.py", tmp_path / "candidate.py"
-    (tmp_path / "of_task.py").write_text("NUMBER = 2")
-    candidate.write_text("from of_task import NUMBER\n")
-    with pytest.raises(ForeignError, match=r"No module named .of_task. \(.*a folder of its own"):
-        Party(candidate, is_trusted=False, hidden=task)
 
 
 def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp_path):

@@ -255,10 +255,9 @@ def _blind_check_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Not
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Notice of candidates that this machine could not confine."""
-    by_value = _cells_by_value(attempts, protocol.UNCONFINED).values()
-    if cells := {cell for cells in by_value for cell in cells}:
-        yield Notice(NoticeKind.UNCONFINED, {"count": len(cells)})
+    """Reasons why candidates were not confined to their own files."""
+    for why, cells in _cells_by_value(attempts, protocol.UNCONFINED).items():
+        yield Notice(NoticeKind.UNCONFINED, {"count": len(cells), "why": why})
 
 
 def _lost_visit_notices(

@@ -173,7 +173,8 @@ def test_checks_that_tell_little_are_said(tmp_path):
     problem = place.plan.cells[0].problem
     made = {**checked, "phase": protocol.REFERENCE, "problem": problem.id, "common_value": 2.0}
     loose = {**checked, "zeros_match": True, "tells_little": "the check accepts zeros"}
-    place.attempt(visits=visits, journal=[*measured(visits), made, loose])
+    open_to_all = {**checked, "phase": protocol.PREPARE, "unconfined": "task.py lies in /opt"}
+    place.attempt(visits=visits, journal=[*measured(visits), made, loose, open_to_all])
     (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.COMMON_VALUE]
     assert text(notice).startswith("At 1 of 2 problems all elements of the right result are the ")
     assert f"(2 at {problem.name})" in text(notice)
@@ -185,6 +186,10 @@ def test_checks_that_tell_little_are_said(tmp_path):
     assert text(notice).startswith(
         "In 1 of 6 cells a wrong result may have passed the check, first in tree at small: "
         "the check accepts zeros."
+    )
+    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.UNCONFINED]
+    assert text(notice).startswith(
+        "The candidate may have read more than its own file (in 1 cell): task.py lies in /opt."
     )
 
 
