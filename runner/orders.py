@@ -48,7 +48,6 @@ _POLL_S = 0.004
 class SearchOrder:
     """Work for the session of a search, one problem after the other."""
 
-    number: int
     cells: tuple[JobCell, ...] = ()
     """Cells that are visited here for the first time."""
     visits: tuple[JobVisit, ...] = ()

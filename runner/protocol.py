@@ -188,7 +188,7 @@ COUNTED = "counted"  # cell, block, arm, kernels (list: `kernel`, its name, and 
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause; of_host (true)
 # where the host was at fault: the cell is tried again when the run goes on
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
-ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed
+ORDER_FINISHED = "order_finished"  # all of it is done or has failed
 SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
 ROOF_STARTED = "roof_started"  # roof: one of PRACTICAL_ROOFS; of no cell, and no cell's failure
 # roof, launches: ranges `roof_range_name` that were made; `kernels` as COUNTED has them, each with

@@ -44,7 +44,7 @@ class StandingSession(Session):
                     self._cells |= {cell.id: cell for cell in order.cells}
                     for problem, visits in groupby(order.visits, key=self._problem_of):
                         self._visit_problem(problem, tuple(visits), order.repeats.get(problem))
-                    self._journal.write(protocol.ORDER_FINISHED, order=order.number)
+                    self._journal.write(protocol.ORDER_FINISHED)
                 elif kind == LEAVE:
                     break
         finally:

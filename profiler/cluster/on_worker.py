@@ -33,6 +33,7 @@ from profiler.cluster.parcels import (
     unpacked_run,
 )
 from profiler.errors import EnvironmentUnusable, Interrupted
+from profiler.machine.console import make_console
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment
@@ -144,19 +145,6 @@ def _folder_of(worker: Worker) -> Path:
 # ---- a task --------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Reporter(ProgressReporter):
-    """Prints on the worker's console, and keeps warnings for the coordinator."""
-
-    warnings: list[str] = field(default_factory=list)
-
-    def warn(self, text: str) -> None:
-        """Keep a line, and print it unless the coordinator has the same terminal."""
-        self.warnings.append(text)
-        if not self.quiet:
-            super().warn(text)
-
-
 @dataclass(frozen=True)
 class _Task:
     """An order that this machine can carry out."""
@@ -165,7 +153,8 @@ class _Task:
     """Order with paths of libraries on this machine."""
     request: MeasureRequest
     """The measurement, whose `out` is the folder of the worker."""
-    reporter: _Reporter
+    reporter: ProgressReporter
+    """Its warnings are sent, too."""
     sent: set[Path] = field(default_factory=set)
     """Folders of the attempts that were sent."""
 
@@ -236,9 +225,10 @@ def _prepared_task(order: TaskOrder, libraries: Mapping[str, Parcel], folder: Pa
         timeline=order.timeline,
         explain=order.explain,
     )
+    console = make_console("auto", stderr=True)
     # Dask restarts workers of the coordinator's host, which have its terminal.
-    is_local = get_worker().nanny is not None
-    return _Task(order, request, _Reporter.for_terminal(color="auto", quiet=is_local))
+    console.quiet = get_worker().nanny is not None
+    return _Task(order, request, ProgressReporter(console, console))
 
 
 def _written(library: Parcel, folder: Path) -> str:

@@ -54,6 +54,8 @@ class ProgressReporter:
     progress: Console
     quiet: bool = False
     verbose: bool = False
+    warnings: list[str] = field(default_factory=list)
+    """Lines of `warn`; a worker of a cluster sends them to its coordinator and removes them."""
 
     @classmethod
     def for_terminal(cls, *, color: str, quiet: bool = False, verbose: bool = False) -> Self:
@@ -77,6 +79,7 @@ class ProgressReporter:
 
     def warn(self, text: str) -> None:
         """Print one line, also when quiet."""
+        self.warnings.append(text)
         self.progress.print(text, style="yellow", markup=False, soft_wrap=True)
 
 

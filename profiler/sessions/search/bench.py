@@ -149,7 +149,6 @@ class Bench:
     """Ids of the cells in the runner."""
     _repeats: dict[str, int] = field(default_factory=dict)
     """Number of launches of a visit, by problem."""
-    _orders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _blocks: Iterator[int] = field(default_factory=itertools.count)
 
     def __enter__(self) -> Self:
@@ -181,7 +180,7 @@ class Bench:
             return
         self._runner_cells.difference_update(cells)
         try:
-            self._runner.carry_out(SearchOrder(number=next(self._orders), forget=cells))
+            self._runner.carry_out(SearchOrder(forget=cells))
         except RunnerEndedError as end:
             self._blame(end, subject, is_last=False)
 
@@ -190,7 +189,6 @@ class Bench:
     def _try_block(self, subject: Subject, *, check: bool) -> Block:
         runner = self._ready_runner()
         order = SearchOrder(
-            number=next(self._orders),
             cells=self._new_cells(subject, check=check),
             visits=tuple(_block_visits(self.baseline, subject, next(self._blocks))),
             repeats=dict(self._repeats),
@@ -212,7 +210,6 @@ class Bench:
         if self._runner is None:
             self._runner = self.start()
             order = SearchOrder(
-                number=next(self._orders),
                 cells=self._new_cells(self.baseline, check=True),
                 visits=tuple(JobVisit(cell.id, next(self._blocks)) for cell in self.baseline.cells),
                 repeats={

@@ -4,7 +4,6 @@ import importlib.util
 import io
 import logging
 import socket
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -196,7 +195,6 @@ def test_without_dask_it_says_what_to_install(tmp_path, reporter, monkeypatch):
     ("flags", "why"),
     [
         ({"device": "cuda:1"}, "a GPU of one machine"),
-        ({"replay": Path("recording")}, "--replay does not"),
         ({"fail_on": "durtion>1us"}, "no metric 'durtion'; did you mean 'duration'"),
     ],
 )
