@@ -15,7 +15,7 @@ from typing import Self
 
 from profiler.collect import Collector, Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import BuildResult, Cell, Outcome, Plan
 from profiler.parse import runner_journal
 from profiler.run_folder.folder import JOURNAL_FILE, SEARCH_JOURNAL_FILE, RunFolder
@@ -70,21 +70,18 @@ class StandingRunner:
         """
         self._waiting.orders.give(SEARCH, order)
         records: list[Record] = []
-        try:
-            result = run_session(
-                self._session.command(self.folder),
-                folder=self.folder,
-                limits=self._session.limits,
-                journal=self.folder / JOURNAL_FILE,
-                on_record=records.append,
-                process=self._waiting.process,
-                poll_s=_POLL_S,
-                stays=True,
-                until=protocol.ORDER_FINISHED,
-                tail=self._tail,
-            )
-        except Interrupted:  # the search prints its own message
-            raise KeyboardInterrupt from None
+        result = run_session(
+            self._session.command(self.folder),
+            folder=self.folder,
+            limits=self._session.limits,
+            journal=self.folder / JOURNAL_FILE,
+            on_record=records.append,
+            process=self._waiting.process,
+            poll_s=_POLL_S,
+            stays=True,
+            until=protocol.ORDER_FINISHED,
+            tail=self._tail,
+        )
         if not any(record.get("event") == protocol.ORDER_FINISHED for record in records):
             raise RunnerEndedError(self.folder, result)
         return tuple(records)

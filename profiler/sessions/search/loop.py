@@ -133,7 +133,7 @@ def measure_searched(
             ):
                 bench.on_runner_end = proposals.live.note_runner_end
                 finalists = run_search(bench, proposals)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):  # the latter of the runner's session
             raise Interrupted(
                 "Interrupted; what the search measured is kept.",
                 remedy="Run the same command again: it goes on with the next proposal.",
