@@ -229,7 +229,7 @@ def _search(team: Team, plan: SearchPlan) -> None:
     earlier = run_of_search(_earlier_run(whole_request, team.device), terms)
     team.run = resumed_or_new(whole_request, earlier, reporter)
     _begin(team)
-    search = ExperimentSearch(whole_request, plan, team.builds, terms, reporter)
+    search = ExperimentSearch(whole_request, plan, terms, reporter)
     with opened_search(search, team.run) as proposals:
         batches = BatchShare(team=team, proposals=proposals)
         batches.measure()

@@ -18,7 +18,14 @@ from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in, resumed_or_new
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.search.bench import Bench, Block, Subject, SubjectFailedError, standing_bench
+from profiler.sessions.search.bench import (
+    Bench,
+    Block,
+    Subject,
+    SubjectFailedError,
+    standing_bench,
+    subject_of,
+)
 from profiler.sessions.search.proposals import (
     LOOK_EVERY,
     MOST_AHEAD,
@@ -125,11 +132,12 @@ def measure_searched(
         newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
         run = resumed_or_new(request, run_of_search(newest and newest[0], terms), reporter)
         begin(run, fixed, builds, keys)
-        search = ExperimentSearch(request, plan, builds, terms, reporter)
+        search = ExperimentSearch(request, plan, terms, reporter)
+        baseline = subject_of(request.plan, plan.problems, builds, terms.baseline)
         try:
             with (
                 opened_search(search, run) as proposals,
-                standing_bench(request, run, lock_file, baseline=search.baseline) as bench,
+                standing_bench(request, run, lock_file, baseline=baseline) as bench,
             ):
                 bench.on_runner_end = proposals.live.note_runner_end
                 finalists = run_search(bench, proposals)

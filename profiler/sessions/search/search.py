@@ -77,12 +77,10 @@ def run_of_search(run: RunFolder | None, terms: Terms) -> RunFolder | None:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentSearch:
-    """A search of an experiment, with its plan, builds and terms."""
+    """A search of an experiment, with its plan and terms."""
 
     request: MeasureRequest
     plan: SearchPlan
-    builds: Sequence[BuildResult]
-    """Builds of the baseline and of all other variants outside of the space."""
     terms: Terms
     reporter: ProgressReporter
 
@@ -103,17 +101,9 @@ class ExperimentSearch:
         variants = self.variants.values()
         return any(self.request.space.recipe(variant.params) is not None for variant in variants)
 
-    @property
-    def baseline(self) -> Subject:
-        """The variant by whose time every time is divided."""
-        return self._subject(self.terms.baseline, self.builds)
-
     def subject(self, variant: Variant, build: BuildResult) -> Subject:
         """Subject of a built configuration."""
-        return self._subject(variant.id, [build])
-
-    def _subject(self, variant: str, builds: Sequence[BuildResult]) -> Subject:
-        return subject_of(self.request.plan, self.plan.problems, builds, variant)
+        return subject_of(self.request.plan, self.plan.problems, [build], variant.id)
 
     def build(self, batch: Sequence[Variant]) -> tuple[BuildResult, ...]:
         """Build results of configurations."""
