@@ -33,6 +33,7 @@ def ready(tmp_path_factory, command_line):
         "def inputs(n=4):\n    return n\n\n\ndef one(x):\n    return x\n"
     )
     (profiler.folder / "made").mkdir()
+    (profiler.folder / "folder").mkdir()
     (profiler.folder / "made/made.py").write_text("def other(x):\n    return x\n")
     return profiler
 
@@ -120,6 +121,12 @@ def write_small(profiler, **collect):
         (["report", "nowhere"], "neither a run folder nor"),
         (["report", "mine.yaml"], "go by the experiment's name, as in `mine`"),
         (["plan", "made"], "Is a directory; did you mean 'made/made.py'?"),
+        (["plan", TRANSPOSE], "is a zip archive, and no experiment"),
+        (["plan", "folder"], "`profiler report` shows runs and recordings"),
+        (["figures", TRANSPOSE, "--out", "file"], "--out file: "),
+        (["history", "nobody", "--reports", "file"], "--reports file: "),
+        (["list", "--out", "file"], "--out file: "),
+        (["gallery", TRANSPOSE.parent, "file"], "file is not a folder"),
         (["record", "nowhere", "there"], "neither a run folder nor"),
         (["import", "nowhere.csv"], "nowhere.csv"),
         (["import", "."], "."),

@@ -265,6 +265,8 @@ def test_an_experiment_of_no_revision_compares_nothing(history, arguments):
         (("gate", "mien.py", "--base", "HEAD~1"), "mien.py: there is no such file; did you mean"),
         (("gate", "mien.py"), "mien.py: there is no such file; did you mean"),
         (("gate", "HEAD"), "HEAD: there is no such file"),
+        (("gate", "mine.py", "--base", "HEAD~1", "--out", "mine.py"), "--out mine.py: "),
+        (("compare", "HEAD~1", "HEAD", "mine.py", "--reports", "mine.py"), "--reports mine.py: "),
         (("bisect", "HEAD", "mine.py"), "GOOD..BAD"),
         (("bisect", "HEAD..HEAD", "mine.py"), "is one commit"),
         (("bisect", "HEAD..HEAD~1", "mine.py"), "no ancestor"),

@@ -46,6 +46,7 @@ from profiler.revisions.versions import (
     shared_variants,
     source_changes,
 )
+from profiler.run_folder.runs import require_folder
 from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter
 
@@ -199,6 +200,7 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
 
     Returns GATE_TRIPPED where a cell of the newest is slower than the gate allows.
     """
+    require_folder(request.reports, "--reports")
     revisions = [*request.runs[:-1]]
     if len(revisions) == 1:
         revisions.append(WORKING_TREE)

@@ -29,6 +29,7 @@ from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.documents import write_bytes
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.report import Report
+from profiler.run_folder.runs import require_folder
 from profiler.search.space import SearchSpace, derived_conditions
 from profiler.search.t1 import TuningProblem, t1_document
 from profiler.search.t4 import CORRECT, RecordedResult, t4_document
@@ -46,6 +47,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     from profiler.render.excerpts import metric_figure
     from profiler.render.figures.fonts import fonts_with, lacking_letters
 
+    require_folder(request.out)
     findings = find(read_run(open_run(find_run(str(request.run_folder), request.reports))))
     measured = {metric.name for metric in findings.numbers.metrics}
     drawn_by_default = tuple(name for name in USUAL_METRICS if name in measured)

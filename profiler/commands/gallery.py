@@ -24,7 +24,7 @@ from profiler.planning.spec.values import SpecModel
 from profiler.render.index import INDEX_FILE, IndexEntry, render_gallery
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.documents import write_atomic
-from profiler.run_folder.runs import recordings_in
+from profiler.run_folder.runs import recordings_in, require_folder
 
 CONTENTS_FILE = "gallery.yaml"
 
@@ -58,6 +58,7 @@ class _Contents(SpecModel):
 
 def make_gallery(request: GalleryRequest) -> ExitCode:
     """Write all pages in as many processes as there are cores, and an index of them."""
+    require_folder(request.out, "DIR")
     contents = read_contents(request.recordings / CONTENTS_FILE)
     _refuse_taken_names(request.recordings, contents)
     console = make_console("auto")

@@ -39,9 +39,11 @@ def gate(request: GateRequest) -> ExitCode:
     from profiler.render.words.gate import gate_markdown
     from profiler.revisions.repository import Repository
     from profiler.revisions.versions import require_experiment
+    from profiler.run_folder.runs import require_folder
     from profiler.sessions.progress import ProgressReporter
 
     threshold = parse_gate(request.fail_on)
+    require_folder(request.out)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     repository = Repository.of(request.spec)
     require_experiment(repository, repository.commit(request.head), request.spec)

@@ -21,7 +21,7 @@ from profiler.notices import counted
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder
-from profiler.run_folder.runs import recordings_here, runs
+from profiler.run_folder.runs import recordings_here, require_folder, runs
 
 
 def show_history(request: HistoryRequest) -> ExitCode:
@@ -35,6 +35,7 @@ def show_history(request: HistoryRequest) -> ExitCode:
     store = Store.beside(request.reports)
     stages = Stages(request.color)
     if request.rebuild or not store.path.exists():
+        require_folder(request.reports, "--reports")
         with stages.stage("Reading the runs"):
             rebuild(request.reports, warn, _recordings(request))
     for file in request.imported or ():
@@ -79,7 +80,12 @@ def _history(store: Store, request: HistoryRequest) -> History:
     metric = request.metric or recorded[-1].metric
     history = find_history(store.answers(name, metric), metric, request.machine)
     if history is None:
-        raise UsageError(f"{name}: no run has {metric} on such a machine")
+        machines = dict.fromkeys(run.machine for run in recorded)
+        raise UsageError(
+            f"{name}: no run has {metric} on such a machine",
+            remedy=f"Its newest run was judged by {recorded[-1].metric}; its runs are of "
+            f"{'; '.join(machines)}.",
+        )
     return history
 
 
@@ -143,7 +149,7 @@ def rebuild(out: Path, warn: Callable[[str], None], recordings: Sequence[Path] =
         # A run of another place has the name of its folder alone.
         imported = [old for old in store.answers() if old.source != "run" or "/" not in old.run]
     except ProfilerError as error:
-        warn(f"What was imported is lost: {error}")
+        warn(f"What was imported is lost: {error.message}")
         imported = []
     fresh.add([*imported, *_reread_runs(out, warn, recordings)])
     fresh.path.replace(store.path)

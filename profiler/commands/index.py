@@ -72,6 +72,8 @@ def write_index(
 
 def list_runs(request: ListRequest) -> ExitCode:
     """Print the runs by experiment, the newest first, each with its answer and its verdict."""
+    if request.out.exists() and not request.out.is_dir():
+        raise UsageError(f"--out {request.out}: is not a folder")
     entries = _read_all_entries(request.out)
     entries += read_recordings(recordings_here().values(), _print_warning)
     selected = entries

@@ -187,6 +187,10 @@ def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:
     return root, faults, data
 
 
+_NO_RUN = "Name the file of an experiment; `profiler report` shows runs and recordings."
+_ZIP_MAGIC = b"PK\x03\x04"
+
+
 def _read_text(path: Path) -> str:
     try:
         content = read_plain(
@@ -198,7 +202,12 @@ def _read_text(path: Path) -> str:
         raise SpecError(error.message, remedy=error.remedy) from error
     except OSError as error:
         hint = experiment_inside(path)
-        raise SpecError(f"{path}: cannot be read: {error.strerror}{hint}") from error
+        raise SpecError(
+            f"{path}: cannot be read: {error.strerror}{hint}",
+            remedy=_NO_RUN if path.is_dir() and not hint else None,
+        ) from error
+    if content.startswith(_ZIP_MAGIC):
+        raise SpecError(f"{path}: is a zip archive, and no experiment", remedy=_NO_RUN)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
