@@ -251,6 +251,8 @@ def test_every_failure_costs_its_own_cell_and_no_other(profiler):
     (run,) = profiler.runs()
     page = (run / "index.html").read_text()
     assert "no such algorithm" in page
+    answered = profiler("check", str(run))
+    assert "The first: wrong at" in answered.out, "an answer in text names a cause, too"
     assert "did not come back: cycles" in page
     before = len(attempts(run))
     again = profiler.measure(spec, **odd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,18 @@ def check(request: CheckRequest) -> ExitCode:
         _write(request, Checked(error.exit_code, error=error))
         raise
     if request.json_target != "-":
-        write_stdout(f"{sentence}\n" for sentence in checked.sentences)
+        write_stdout(f"{line}\n" for line in _lines(checked))
     _write(request, checked)
     return checked.exit_code
+
+
+def _lines(checked: Checked) -> Iterator[str]:
+    """The first answer, and the most frequent cause of failures."""
+    from profiler.render.tables.failures import main_failure
+
+    yield from checked.sentences
+    if checked.findings is not None:
+        yield from filter(None, [main_failure(checked.findings.programs)])
 
 
 def _write(request: CheckRequest, checked: Checked) -> None:
