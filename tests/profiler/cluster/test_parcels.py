@@ -68,7 +68,6 @@ def _archive(files):
 
 @pytest.mark.parametrize("fault", [_changed, _cut, _another, _damaged])
 def test_what_is_not_a_run_as_it_was_sent_is_refused(fault, run, arrives):
-    assert callable(fault)
     with pytest.raises(UsageError):
         unpacked_run(fault(*packed_run(run, [run.new_attempt(SESSION)])), arrives)
 
