@@ -179,8 +179,7 @@ class Recovery:
         failing = result.failing_cell
         if failing is None or result.cause is EndCause.FINISHED or failing.cell in self.failures:
             return {}
-        is_doubtful = result.cause is EndCause.DIED and may_be_innocent(result, self.collector)
-        if is_doubtful and self._is_first_strike(failing.cell):
+        if may_be_innocent(result, self.collector) and self._is_first_strike(failing.cell):
             return {}
         outcome, cause = fault_of_end(self.collector, folder, result)
         where = f"in {failing.phase}"
@@ -290,6 +289,8 @@ def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
     which a person, a batch system or a machine without memory ends a process, and seldom a variant
     its own. Who ends the whole run so has signalled this process, too.
     """
+    if result.cause is not EndCause.DIED:
+        return False
     if collector.wraps_target and signal_of(result.returncode, under_tool=False) is not None:
         return True
     return signal_of(result.returncode, under_tool=collector.wraps_target) in _ENDING_SIGNALS

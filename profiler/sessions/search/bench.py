@@ -24,7 +24,7 @@ from profiler.runner.orders import ORDERS_FILE, SEARCH, SearchOrder
 from profiler.runner.protocol import JobCell, JobVisit, MeasureSettings
 from profiler.sessions.attempt import SessionTemplate, hand_visits, leave, start_waiting
 from profiler.sessions.execution import Execution
-from profiler.sessions.process import EndCause, SessionResult, run_session, stopped_on_leaving
+from profiler.sessions.process import SessionResult, run_session, stopped_on_leaving
 from profiler.sessions.recovery import fault_of_end, fault_of_no_cell, may_be_innocent
 from profiler.sessions.templates import job_cell, runner_job
 from profiler.sessions.waiting import Orders
@@ -242,7 +242,7 @@ class Bench:
         if failure := _failure(records, subject):
             raise failure
         failing = end.result.failing_cell
-        is_fault = is_last or not self._may_retry(end)
+        is_fault = is_last or not may_be_innocent(end.result, self.collector)
         if failing is not None and subject.has(failing.cell) and is_fault:
             raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
         if is_last or (failing is not None and self.baseline.has(failing.cell) and is_fault):
@@ -251,9 +251,6 @@ class Bench:
                 f"The runner of the search ended{place}: {cause}",
                 remedy=f"See the whole output in {end.folder}.",
             )
-
-    def _may_retry(self, end: RunnerEndedError) -> bool:
-        return end.result.cause is EndCause.DIED and may_be_innocent(end.result, self.collector)
 
 
 def _block_visits(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVisit]:

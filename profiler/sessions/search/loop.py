@@ -172,21 +172,20 @@ def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bo
                 break
             blocks.append(bench.block(subject, check=True))
     except SubjectFailedError as failure:
-        bench.forget(subject)
-        seconds = time.monotonic() - began
-        return Evaluated(subject.variant, failure.outcome, failure.cause, measured_s=seconds)
+        evaluated = Evaluated(subject.variant, failure.outcome, failure.cause)
+    else:
+        evaluated = Evaluated(
+            subject.variant,
+            Outcome.MEASURED,
+            log_ratios=_log_ratios(blocks),
+            duration_ns={
+                problem: statistics.median(block.subject_ns[problem] for block in blocks)
+                for problem in blocks[0].subject_ns
+            },
+            stopped_early=len(blocks) < BLOCKS,
+        )
     bench.forget(subject)
-    return Evaluated(
-        subject.variant,
-        Outcome.MEASURED,
-        log_ratios=_log_ratios(blocks),
-        duration_ns={
-            problem: statistics.median(block.subject_ns[problem] for block in blocks)
-            for problem in blocks[0].subject_ns
-        },
-        stopped_early=len(blocks) < BLOCKS,
-        measured_s=time.monotonic() - began,
-    )
+    return replace(evaluated, measured_s=time.monotonic() - began)
 
 
 def repeat_look(bench: Bench, subject: Subject) -> LogRatios | None:
