@@ -19,7 +19,12 @@ from profiler.runner.checks.check import Tensors, region_elements, regions
 
 
 def why_result_tells_little(expected: Tensors) -> str:
-    """Why no mistake shows beside a right result, an output of which is NaN alone; else empty."""
+    """Why no mistake shows beside a right result: an output is NaN alone, or none has an element.
+
+    Empty where a mistake may show.
+    """
+    if not any(tensor.numel() for tensor in expected):
+        return "the right result has no elements"
     if any(tensor.numel() and _is_nan_alone(tensor) for tensor in expected):
         return "the right result is nan in all elements, as memory is that nobody wrote"
     return ""

@@ -502,6 +502,7 @@ RANDOM = torch.linspace(-1, 1, 5000)
 def test_a_right_result_that_is_nan_tells_little():
     nan = torch.full((64, 128), math.nan)
     assert "nan in all elements" in why_result_tells_little((RANDOM, nan))
+    assert "no elements" in why_result_tells_little((torch.ones(0), torch.ones(3, 0)))
     nan[63, 127] = 1
     assert not why_result_tells_little((RANDOM, nan, torch.ones(0), torch.arange(3)))
 
