@@ -242,7 +242,8 @@ def document_of(path: Path, description: Mapping[str, Any], name: str | None = N
         **({"baseline": description["baseline"]} if description["baseline"] is not None else {}),
         **description["fields"],
     }
-    text = f"# Made from the functions of {path.name}.\n{as_yaml(data)}"
+    file_name = " ".join(path.name.splitlines())  # a comment is one line
+    text = f"# Made from the functions of {file_name}.\n{as_yaml(data)}"
     named_path = path if name is None else path.with_name(f"{path.name}:{name}")
     return replace(read_text(named_path, text), lines=_lines(description))
 

@@ -93,6 +93,11 @@ def test_blocks_that_would_settle_a_verdict(pairs, blocks):
         ("empty.py", "", "defines no profiler.Experiment"),
         ("alone.py", "def inputs(n=3):\n    return n\n", "alone.py:1: alone has no variants"),
         ("needs.py", "def inputs(n):\n    return n\n\n\ndef f(n): ...\n", "the inputs take n"),
+        (
+            "two\nlines.py",
+            "def inputs():\n    return 3\n\n\ndef f(n): ...\n",
+            "must not contain control characters",
+        ),
         ("absent.py", "import nowhere_at_all\n", "absent.py:1: ModuleNotFoundError"),
         ("keys.yaml", "name: x\nvariant: {}\n", "keys.yaml"),
         ("long.yaml", "name: x\n" + "".join(f"key_{n}: 1\n" for n in range(500)), "long.yaml"),
