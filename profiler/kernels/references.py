@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,9 +33,24 @@ class Reference:
     """Why variants are compared with a result that may be wrong; empty without doubt."""
 
 
+ALL_SIGNS = (-1, -2, -3, -4)
+"""Seeds by which `nudge` moves all elements of a tensor alike."""
+
+
 def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
-    """Move elements in place by up to eight rounding steps of float32, where their type allows."""
-    _scale(tensors, seed, dict.fromkeys((torch.float32, torch.float64), NUDGE))
+    """Move elements in place by up to eight rounding steps of float32, where their type allows.
+
+    By one of ALL_SIGNS, all elements of a tensor by as much, and the tensors in turn up or down: a
+    quotient or product of two moves both ways in the four of them.
+    """
+    wide_types = (torch.float32, torch.float64)
+    if seed >= 0:
+        _scale(tensors, seed, dict.fromkeys(wide_types, NUDGE))
+        return
+    signs = 1 - 2 * (-seed & 1), 1 - 2 * (-seed >> 1 & 1)
+    numbers = (tensor.detach() for tensor in tensors if tensor.dtype.to_real() in wide_types)
+    for tensor, sign in zip(numbers, itertools.cycle(signs), strict=False):
+        tensor.mul_(1.0 + sign * NUDGE)
 
 
 def move(tensors: Iterable[torch.Tensor], seed: int) -> None:

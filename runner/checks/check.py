@@ -370,7 +370,7 @@ def compare(
         ]
     if complaints:
         wrong_are_whole = all(
-            _is_whole(output) for output, tally in zip(got, tallies, strict=True) if tally.wrong
+            is_whole(output) for output, tally in zip(got, tallies, strict=True) if tally.wrong
         )
         if wrong_are_whole and len(complaints) < len(got):
             complaints.append(
@@ -459,9 +459,9 @@ def _counted_tally(  # noqa: PLR0913 - what is compared, and by which bounds
     """
     is_named = _named_tolerance(got.dtype, layers) is not None
     if largest is None:
-        largest = 1.0 if is_named or _is_whole(got) else largest_magnitude(expected)
+        largest = 1.0 if is_named or is_whole(got) else largest_magnitude(expected)
     bound = tolerance_for(got.dtype, *layers, largest=largest)
-    own_bounds = None if is_named or _is_whole(got) else _bounds_of_kinds(got.dtype, expected)
+    own_bounds = None if is_named or is_whole(got) else _bounds_of_kinds(got.dtype, expected)
     of_elements = None if own_bounds is None else slack * own_bounds
     tally = _Tally(_scaled_tolerance(slack, bound), of_elements).count(got, expected)
     if not tally.wrong or is_named:
@@ -692,7 +692,7 @@ class _Tally:
             return ""
         absolute, relative = self.tolerance.absolute, self.tolerance.relative
         passing: list[Tolerance] = []
-        one_off = _is_whole(got) and self.needed.absolute <= 1  # rounded to the other whole number
+        one_off = is_whole(got) and self.needed.absolute <= 1  # rounded to the other whole number
         if one_off or _may_pass(self.needed.absolute, absolute, always=always):
             passing.append(Tolerance(rounded_up(self.needed.absolute), relative))
         if _may_pass(self.needed.relative, relative, always=always):
@@ -706,7 +706,7 @@ class _Tally:
         return f"; tolerance that would pass: {' or '.join(forms)}" if forms else ""
 
 
-def _is_whole(tensor: torch.Tensor) -> bool:
+def is_whole(tensor: torch.Tensor) -> bool:
     """Whether the elements of a tensor are whole numbers or booleans."""
     return not (tensor.is_floating_point() or tensor.is_complex())
 

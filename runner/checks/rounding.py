@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import torch
 
-from profiler.kernels.references import NUDGE, Reference
+from profiler.kernels.references import ALL_SIGNS, NUDGE, Reference
 from profiler.runner.checks.check import (
     HALF_ROUNDINGS,
     HALF_TYPES,
@@ -20,6 +20,7 @@ from profiler.runner.checks.check import (
     count_wrong,
     default_tolerance,
     half_rounding,
+    is_whole,
     largest_by_magnitude,
     largest_magnitude,
     magnitude_gaps,
@@ -307,18 +308,22 @@ def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[f
 
 
 def _distances(expected: Tensors, nearby: Nearby) -> Tensors:
-    """How far elements move at most where inputs are nudged.
+    """How far elements move at most where inputs are nudged; whole numbers by ALL_SIGNS, too.
 
     Empty where memory does not suffice, or the user's code takes no inputs but the given ones.
     """
     wide = tuple(map(_wide_tensor, expected))
     distances = tuple(torch.zeros_like(t, dtype=torch.float64) for t in wide)
+    are_whole = [is_whole(tensor) for tensor in expected]
+    seeds = (*range(_NUDGES), *(ALL_SIGNS if any(are_whole) else ()))
     try:
-        for seed in range(_NUDGES):
-            for most, right_result, nearby_result in zip(
-                distances, wide, nearby(seed), strict=True
+        for seed in seeds:
+            for most, right_result, nearby_result, whole in zip(
+                distances, wide, nearby(seed), are_whole, strict=True
             ):
-                torch.maximum(most, (_wide_tensor(nearby_result) - right_result).abs(), out=most)
+                if whole or seed not in ALL_SIGNS:
+                    distance = (_wide_tensor(nearby_result) - right_result).abs()
+                    torch.maximum(most, distance, out=most)
     except Exception:  # of any kind: not the fault of the variant whose result is compared
         return ()
     return distances

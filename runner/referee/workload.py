@@ -19,7 +19,14 @@ import torch
 from profiler.runner.arguments import Arguments
 from profiler.runner.arrays import with_leaves
 from profiler.runner.checks import check
-from profiler.runner.checks.check import Allowed, Errors, Tensors, WrongResultError, as_tensors
+from profiler.runner.checks.check import (
+    Allowed,
+    Errors,
+    Tensors,
+    WrongResultError,
+    as_tensors,
+    is_whole,
+)
 from profiler.runner.checks.renewal import NotRenewableError
 from profiler.runner.checks.rounding import Rounding, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
@@ -52,7 +59,9 @@ class Round:
     expected: Tensors | None = None
     """None where the experiment has its own check."""
     rounding: Allowed | None = None
-    """Absolute error that rounding explains in the results."""
+    """Absolute error that rounding explains in the results, found without further references."""
+    exact_rounding: Allowed | None = None
+    """The same for a first launch: by element in bfloat16, and of whole numbers."""
 
 
 class Rounds:
@@ -62,6 +71,8 @@ class Rounds:
         self, functions: FunctionWorkload, problem: Parameters, device: torch.device
     ) -> None:
         self._functions, self._problem, self.device = functions, problem, device
+        self._first_rounding: tuple[Tensors, Rounding] | None = None
+        """Right result of the first round, and what rounding explains there by element."""
         self.like = first = self._make_round(0)
         self._rounds: deque[Round] = deque([first], maxlen=_KEPT_ROUNDS)
         self._require_other_rounds(first)
@@ -122,7 +133,19 @@ class Rounds:
             return Round(number, inputs, tensors, expected)
         amounts = list(map(rounding_of, own_tensors, expected))
         rounding = Rounding(replace(reference, in_own_types=own_results), expected, amounts)
-        return Round(number, inputs, tensors, expected, rounding.largest_errors())
+        fixed = rounding.largest_errors()
+        if all(map(_has_one_bound, own_tensors)):  # and what finds others may be freed
+            return Round(number, inputs, tensors, expected, fixed, fixed)
+        first_expected, first_rounding = self._first_rounding or (expected, rounding)
+        self._first_rounding = first_expected, first_rounding
+
+        def quick(output: int, dtype: torch.dtype, right: torch.Tensor) -> float | torch.Tensor:
+            if not is_whole(right) or not first_expected[output].numel():
+                return fixed(output, dtype, right)
+            errors = first_rounding(output, dtype, first_expected[output])
+            return float(torch.as_tensor(errors).max())
+
+        return Round(number, inputs, tensors, expected, quick, rounding)
 
 
 def _messages_of(arguments: Arguments) -> tuple[dict[str, Any], Tensors]:
@@ -137,6 +160,11 @@ def _messages_of(arguments: Arguments) -> tuple[dict[str, Any], Tensors]:
     named = as_message(dict(arguments.by_name), number_of)
     outputs = as_message(arguments.outputs, number_of)["tuple"]
     return {"positional": {"tuple": [*positional, *outputs]}, "named": named}, tuple(tensors)
+
+
+def _has_one_bound(tensor: torch.Tensor) -> bool:
+    """Whether errors of a result are told by those of the baseline, and not element by element."""
+    return tensor.dtype != torch.bfloat16 and not is_whole(tensor)
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -203,10 +231,12 @@ class Table:
             copied_result.copy_(result)
         _settle(self.rounds.device)
 
-    def errors(self, tolerances: Tolerances, results: Tensors | None = None) -> Errors | None:
+    def errors(
+        self, tolerances: Tolerances, results: Tensors | None = None, *, is_first: bool = False
+    ) -> Errors | None:
         """Errors of the copied results, or of others; raises WrongResultError for wrong ones.
 
-        None where the experiment has its own check.
+        None where the experiment has its own check. `is_first`: of the first launch of a variant.
         """
         played = self._played
         if played is None:
@@ -215,7 +245,8 @@ class Table:
         if played.expected is None:
             self.rounds.check(played, results)
             return None
-        return check.compare(results, played.expected, tolerances, rounding=played.rounding)
+        rounding = played.exact_rounding if is_first else played.rounding
+        return check.compare(results, played.expected, tolerances, rounding=rounding)
 
     def is_written(self) -> bool:
         """Whether any input changed since it was dealt."""
@@ -287,7 +318,7 @@ class GuestLaunch:
             return None
         _settle(self._table.rounds.device)
         try:
-            errors = self._table.errors(self._tolerances)
+            errors = self._table.errors(self._tolerances, is_first=not self._was_right)
         except WrongResultError as error:
             if not self._was_right:
                 raise

@@ -376,6 +376,50 @@ def unwritten(data):
 """
 
 
+ROUNDED_TASK = """
+import torch
+
+def inputs(n=[256]):
+    return 3 * torch.randn(n, 1024).bfloat16(), torch.tensor([0.05])
+
+def baseline(x, scale):
+    whole = (x.float() / scale).round().clamp(-128, 127).to(torch.int8)
+    return whole, torch.softmax(x / 3, 1)
+"""
+ROUNDED_ANSWER = """
+import torch
+
+def right(x, scale):
+    whole = (x.float() * (1 / scale)).round().clamp(-128, 127).to(torch.int8)
+    return whole, torch.softmax((x / 3).float(), 1).bfloat16()
+
+def truncated(x, scale):
+    return (x.float() / scale).clamp(-128, 127).to(torch.int8), right(x, scale)[1]
+
+def of_large_ones(x, scale):
+    whole, shares = right(x, scale)
+    last = shares[-1]
+    last[last < last.float().median()] = 0
+    return whole, shares
+"""
+
+
+def test_whole_numbers_and_bfloat16_are_judged_by_element(tmp_path):
+    """Halfway between two, both are right; two roundings of the largest are not right for all."""
+    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
+    task.write_text(ROUNDED_TASK)
+    answer.write_text(ROUNDED_ANSWER)
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
+    try:
+        for name in ("baseline", "right"):
+            assert play(workload, name, problem={"n": 256}).max_abs == 1
+        for name, words in (("truncated", "output 0"), ("of_large_ones", "output 1")):
+            with pytest.raises(WrongResultError, match=f"{words}: .* elements are wrong"):
+                play(workload, name, problem={"n": 256}, times=1)
+    finally:
+        workload.close()
+
+
 def test_a_candidate_writes_into_inputs_where_the_baseline_does(tmp_path):
     task, answer = tmp_path / "task.py", tmp_path / "answer.py"
     task.write_text(IN_PLACE_TASK)

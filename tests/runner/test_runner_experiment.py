@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from profiler.kernels.references import move, nudge
+from profiler.kernels.references import ALL_SIGNS, move, nudge
 from profiler.runner.arguments import Arguments
 from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
@@ -822,6 +822,13 @@ def test_inputs_are_nudged_apart():
     assert 0 < (first - second).abs().max() < 2e-6
     assert 0 < (first - 1).abs().max() < 1e-6
     assert (whole.tolist(), half.tolist()) == ([0, 1, 2], [1, 1, 1])
+    directions = set()
+    for seed in ALL_SIGNS:
+        first, second = torch.ones(2, 8, dtype=torch.float64).unbind()
+        nudge([whole, first, second], seed)
+        assert len(set(first.tolist())) == len(set(second.tolist())) == 1
+        directions.add((bool(first[0] > 1), bool(second[0] > 1)))
+    assert len(directions) == 4
     first, second = torch.ones(2, 64, dtype=torch.bfloat16).unbind()
     move([first, second, whole], 1)
     assert 0 < (first - second).abs().max() <= 2 * torch.finfo(torch.bfloat16).eps
