@@ -79,7 +79,11 @@ class Repository:
             check=False,
         )
         if not commit_hash.strip():
-            raise UsageError(f"{revision}: no commit of the repository {self.root.name}")
+            raise UsageError(
+                f"{revision}: no commit of the repository {self.root.name}",
+                remedy="`git log` shows those that there are; in CI fetch the history "
+                "(fetch-depth: 0).",
+            )
         return self._described_commits([commit_hash.strip()])[0]
 
     def merge_base(self, revision: str, other_revision: str) -> Commit:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import SpecError, UsageError, nearest_file
+from profiler.errors import SpecError, UsageError, experiment_inside, nearest_file
 from profiler.kernels.recipe import Recipe
 from profiler.model import Cell, Variant
 from profiler.notices import first_names
@@ -138,6 +138,8 @@ def _name_in_commits(repository: Repository, spec: Path) -> str:
 
 def _path_in_repository(repository: Repository, spec: Path) -> Path:
     """Path of the spec in its repository, with the experiment's name appended."""
+    if spec.is_dir():
+        raise UsageError(f"{spec}: is a folder, and no experiment{experiment_inside(spec)}")
     try:
         return spec.resolve().relative_to(repository.root.resolve())
     except ValueError as error:
