@@ -26,6 +26,7 @@ A recording is one as an archive (`archive.py`).
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
@@ -440,9 +441,29 @@ class RunFolder:
         attempts_folder = self.path / "raw"
         refuse_link(attempts_folder)
         # A folder that ended is an attempt whose session.json is gone; others may still wait.
-        names = (SESSION_FILE, RESULT_FILE)
-        files = (file for name in names for file in attempts_folder.glob(f"*/{name}"))
-        return sorted({file.parent for file in files}, key=_age)
+        names = {SESSION_FILE, RESULT_FILE}
+        folders = (
+            folder
+            for folder in _entries(attempts_folder)
+            if any(file.name in names for file in _entries(folder))
+        )
+        return sorted(folders, key=_age)
+
+
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Entries of a folder; none of what is no folder.
+
+    Raises OSError where a folder cannot be read, which `glob` takes for an empty one.
+    """
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            return []
+        raise
 
 
 def _age(folder: Path) -> tuple[str, int]:

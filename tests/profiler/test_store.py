@@ -180,6 +180,33 @@ def test_attempts_that_are_known_are_not_read_again(place):
     assert (listing.attempts, listing.damaged) == ((known[first],), (second.name,))
 
 
+@pytest.mark.parametrize("unreadable", ["raw", "raw/ncu-timing.001"])
+def test_a_folder_of_attempts_that_may_not_be_read_is_no_empty_one(place, monkeypatch, unreadable):
+    """A page would be written over by one of a run without samples."""
+    place.attempt()
+
+    def refusing(list_folder):
+        def listed(folder):
+            if Path(folder) == place.run.path / unreadable:
+                raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+            return list_folder(folder)
+
+        return listed
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, refusing(getattr(os, name)))
+    with pytest.raises(PermissionError):
+        place.run.attempts()
+
+
+def test_what_is_no_folder_of_an_attempt_holds_none(place):
+    attempt = place.attempt()
+    (attempt.parent / "a file").write_text("")
+    (attempt.parent / "nowhere").symlink_to("no such folder")
+    (attempt.parent / "loop").symlink_to("loop")
+    assert [found.folder for found in place.run.attempts()] == [attempt]
+
+
 def test_a_number_is_never_given_twice(place):
     first, second = place.attempt(), place.attempt()
     for file in first.iterdir():
