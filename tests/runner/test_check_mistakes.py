@@ -81,6 +81,7 @@ def test_right_results_in_bfloat16_may_be_rounded_in_another_way(name):
         *((name, torch.float32) for name in OPERATIONS),
         *((name, torch.bfloat16) for name in OPERATIONS if name not in NOT_IN_BFLOAT16),
     ],
+    ids=str,
 )
 def test_no_right_result_is_refused_on_a_gpu(name, dtype):
     """Convolutions and RNNs are in TF32 there, in which a factor of 1.0001 is not seen."""
