@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -9,7 +10,13 @@ from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.run_folder.documents import read_json
-from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder, RunRecord
+from profiler.run_folder.folder import (
+    ARCHIVE_SUFFIX,
+    RUN_FILE,
+    RunFolder,
+    RunRecord,
+    entries_of,
+)
 
 
 def require_folder(out: Path, flag: str = "--out") -> None:
@@ -58,8 +65,14 @@ def create_run(out: Path, experiment: str, created: str) -> RunFolder:
 
 
 def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
-    """The run folders under `out`, oldest first: by number, then by the time in UTC."""
-    folders = [file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}")]
+    """The run folders under `out`, oldest first: by number, then by the time in UTC.
+
+    Raises OSError where the folder of an experiment that is named cannot be read.
+    """
+    if experiment is not None:
+        entries_of(out / experiment)  # to raise: `glob` takes what cannot be read for empty
+    name = "*" if experiment is None else glob.escape(experiment)
+    folders = [file.parent for file in out.glob(f"{name}/*/{RUN_FILE}")]
     return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
 
 

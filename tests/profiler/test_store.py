@@ -199,6 +199,13 @@ def test_a_folder_of_attempts_that_may_not_be_read_is_no_empty_one(place, monkey
         place.run.attempts()
 
 
+def test_an_experiment_is_named_letter_by_letter(place):
+    out = place.run.path.parent.parent
+    name = place.run.path.parent.name
+    assert [run.path for run in runs(out, name)] == [place.run.path]
+    assert runs(out, "*") == runs(out, f"[{name[0]}]{name[1:]}") == runs(out, "nobody") == ()
+
+
 def test_what_is_no_folder_of_an_attempt_holds_none(place):
     attempt = place.attempt()
     (attempt.parent / "a file").write_text("")
