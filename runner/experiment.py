@@ -423,7 +423,7 @@ def _experiment_of_modules(module: ModuleType) -> Experiment:
     file = _absolute(str(module.__file__))
     experiment = Experiment(_name_of_file(file))
     experiment.file, experiment.line, experiment.namespace = file, 1, names
-    experiment.functions["inputs"] = lambda: tuple(names[MODEL_INPUTS]())
+    experiment.functions["inputs"] = names[MODEL_INPUTS]
     experiment.init_inputs = names.get(_INIT_INPUTS, list)
     for name, kind in names.items():
         if name == MODEL or name.startswith(NEW_MODEL):

@@ -255,7 +255,10 @@ class Table:
 
 
 def _no_tensor(tensor: torch.Tensor) -> int:
-    raise TypeError(f"a parameter is a tensor of {tensor.numel()} elements")
+    raise TypeError(
+        "the referee passes numbers and texts as parameters and to make modules, and no tensor (of "
+        f"{tensor.numel()} elements)"
+    )
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
