@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import sys
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -174,6 +175,17 @@ def refereed(tmp_path_factory):
     workload.close()
 
 
+@contextmanager
+def judged(folder, task_text, answer_text):
+    """A workload of a task and an answer to it."""
+    task, answer = folder / "task.py", folder / "answer.py"
+    task.write_text(task_text)
+    answer.write_text(answer_text)
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
+    with closing(workload):
+        yield workload
+
+
 def play(workload, name, times=3, problem=MappingProxyType({"n": 32})):
     rounds = workload.make_inputs(problem, CPU, 0)
     launch = workload.prepare({"function": name}, problem, rounds, None)
@@ -334,19 +346,13 @@ class ModelNewLarger(ModelNew):
 
 @torch.no_grad()
 def test_modules_of_kernelbench_have_the_same_weights_in_every_process(tmp_path):
-    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
-    task.write_text(KERNELBENCH_TASK)
-    answer.write_text(KERNELBENCH_ANSWER)
-    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
-    try:
+    with judged(tmp_path, KERNELBENCH_TASK, KERNELBENCH_ANSWER) as workload:
         for name in ("Model", "ModelNew"):
             assert play(workload, name, problem={}).max_abs < 1e-5
         with pytest.raises(WrongResultError, match="32 of 32 elements are wrong"):
             play(workload, "ModelNewLarger", problem={})
         with pytest.raises(ImplausibleError, match="right before, and wrong on inputs"):
             play(workload, "ModelNewKept", problem={})
-    finally:
-        workload.close()
 
 
 IN_PLACE_TASK = """
@@ -406,31 +412,19 @@ def of_large_ones(x, scale):
 
 def test_whole_numbers_and_bfloat16_are_judged_by_element(tmp_path):
     """Halfway between two, both are right; two roundings of the largest are not right for all."""
-    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
-    task.write_text(ROUNDED_TASK)
-    answer.write_text(ROUNDED_ANSWER)
-    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
-    try:
+    with judged(tmp_path, ROUNDED_TASK, ROUNDED_ANSWER) as workload:
         for name in ("baseline", "right"):
             assert play(workload, name, problem={"n": 256}).max_abs == 1
         for name, words in (("truncated", "output 0"), ("of_large_ones", "output 1")):
             with pytest.raises(WrongResultError, match=f"{words}: .* elements are wrong"):
                 play(workload, name, problem={"n": 256}, times=1)
-    finally:
-        workload.close()
 
 
 def test_a_candidate_writes_into_inputs_where_the_baseline_does(tmp_path):
-    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
-    task.write_text(IN_PLACE_TASK)
-    answer.write_text(IN_PLACE_ANSWER)
-    workload = RefereedWorkload(experiment_of(import_file(task)), task, answer, {})
-    try:
+    with judged(tmp_path, IN_PLACE_TASK, IN_PLACE_ANSWER) as workload:
         assert play(workload, "custom_kernel", problem={"size": 32}).max_abs < 1e-4
         with pytest.raises(WrongResultError, match="32 of 32 elements are wrong"):
             play(workload, "unwritten", problem={"size": 32})
-    finally:
-        workload.close()
 
 
 def test_the_check_of_a_task_reads_results_in_the_containers_of_its_baseline(tmp_path):
