@@ -139,6 +139,7 @@ def write_small(profiler, **collect):
         (["report", "mine", "--out", ""], "The argument after --out is empty"),
         (["plan", "mine.yaml", "--json="], "The argument after --json= is empty"),
         (["list", ""], "The argument after list is empty"),
+        (["capture", "-o", "file/x", "--", "inputs.py"], "file is not a folder"),
         (["capture", "-o", "", "--", "a.py", ""], "The argument after -o is empty"),
         (["capture", "-o", "made", "--", "a.py", ""], "made exists and is not empty"),
     ],

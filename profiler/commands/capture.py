@@ -14,6 +14,7 @@ import profiler
 from profiler.commands.requests import CaptureRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.machine.console import make_console
+from profiler.run_folder.runs import require_folder
 
 _MAIN = Path(profiler.__file__).parent / "runner" / "capture" / "__main__.py"
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
@@ -64,6 +65,7 @@ def _rank(request: CaptureRequest) -> ExitCode:
 def _become(request: CaptureRequest, out: Path) -> NoReturn:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists and is not empty.", remedy="Name another folder with -o.")
+    require_folder(out, "-o")
     options = ["--out", str(out)]
     if _is_trace(request.program):
         python, program = [sys.executable], list[str]()
