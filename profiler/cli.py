@@ -188,10 +188,17 @@ _NO_ROOM = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK, errno.ENOBUFS, errno.EAGAIN),
     *(errno.EINTR, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN, errno.ENODEV, errno.ENXIO),
-    *(errno.ENAMETOOLONG, errno.ELOOP),
 )
-"""Errors of a host without room: on its disks, among its open files, in its memory, in its names;
-or whose disk is elsewhere and does not answer."""
+"""Errors of a host without room: on its disks, among its open files, in its memory; or whose disk
+is elsewhere and does not answer."""
+_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of names that no file can have, or that lead nowhere."""
+_REMEDIES = {
+    **dict.fromkeys(_NO_PERMISSION, "Change its permissions, or write to another folder."),
+    **dict.fromkeys(_NO_ROOM, "Make room, or write to another folder."),
+    **dict.fromkeys(_NO_NAME, "Give another name."),
+}
+"""What to do by the number of an error of the host."""
 _NO_THREAD = "can't start new thread"
 _MORE_THREADS = "Raise the limit of processes (ulimit -u), or end others."
 
@@ -274,15 +281,12 @@ def _forget_interrupt() -> None:
 def _exit_for_host_error(error: OSError) -> NoReturn:
     if received_signal() is not None:  # the streams closed with the terminal
         _exit_interrupted("Interrupted.")
-    if error.errno not in (*_NO_PERMISSION, *_NO_ROOM):
+    remedy = _REMEDIES.get(error.errno or 0)
+    if remedy is None:
         _exit_with_traceback()
     _discard_output()
-    remedy = "Change its permissions" if error.errno in _NO_PERMISSION else "Make room"
     _exit_with(
-        EnvironmentUnusable(
-            f"{error.filename or 'stdout'}: {error.strerror}.",
-            remedy=f"{remedy}, or write to another folder.",
-        )
+        EnvironmentUnusable(f"{error.filename or 'stdout'}: {error.strerror}.", remedy=remedy)
     )
 
 

@@ -153,6 +153,14 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
     assert done.out == ""
 
 
+@pytest.mark.parametrize("command", ["import", "history", "report", "plan", "check"])
+def test_a_name_that_no_file_can_have_wants_another(ready, command):
+    done = ready(command, "n" * 300)
+    assert done.code == 3
+    assert "File name too long." in done.err
+    assert "Remedy: Give another name" in done.err
+
+
 IMPORTED = """
 import importlib, json, pkgutil, sys
 for names, absent in json.loads(sys.argv[1]):

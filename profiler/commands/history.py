@@ -16,7 +16,7 @@ from profiler.history.answers import HistoryRun, answers_of_records
 from profiler.history.store import STORE_FILE, Store
 from profiler.history.trends import History, Trend, find_history
 from profiler.machine.console import make_console
-from profiler.model import SCHEMA_VERSION
+from profiler.model import SCHEMA_VERSION, slug
 from profiler.notices import counted
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.documents import read_json
@@ -51,7 +51,9 @@ def show_history(request: HistoryRequest) -> ExitCode:
     if request.json_target != "-":
         console.print("\n".join(history_lines(history)), markup=False, soft_wrap=True)
     if not request.no_report:
-        page = request.page or request.reports / "history" / f"{history.experiment}.html"
+        # The name of what was imported may be anything.
+        name = f"{slug(history.experiment)}.html"
+        page = request.page or request.reports / "history" / name
         write_page(page, render_history(history))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

@@ -352,6 +352,16 @@ def test_rebuilding_keeps_what_was_imported(tmp_path, monkeypatch, capsys):
     assert "<h1>tritonbench: 1 run</h1>" in (out / "history" / "tritonbench.html").read_text()
 
 
+@pytest.mark.parametrize("name", ["../../elsewhere", "n" * 252])
+def test_the_page_of_any_name_lies_in_the_folder_of_histories(tmp_path, name):
+    out = tmp_path / "deep/reports"
+    out.mkdir(parents=True)
+    Store.beside(out).add(answers_of_records([record([1.0], benchmark={"name": name})], "file"))
+    assert show_history(HistoryRequest(name, reports=out)) is ExitCode.COMPLETE
+    (page,) = tmp_path.rglob("*.html")
+    assert page.parent == out / "history"
+
+
 def test_the_page_names_changes_and_escapes_names():
     history = history_of(lambda number: {"b": 1.03} if number >= 20 else {})
     page = render_history(history)
