@@ -132,7 +132,8 @@ class Rounds:
         if len(own_tensors) != len(expected):
             return Round(number, inputs, tensors, expected)
         amounts = list(map(rounding_of, own_tensors, expected))
-        rounding = Rounding(replace(reference, in_own_types=own_results), expected, amounts)
+        beside_result = replace(reference, result=None, in_own_types=own_results)  # held once
+        rounding = Rounding(beside_result, expected, amounts)
         fixed = rounding.largest_errors()
         if all(map(_has_one_bound, own_tensors)):  # and what finds others may be freed
             return Round(number, inputs, tensors, expected, fixed, fixed)
