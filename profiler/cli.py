@@ -158,10 +158,29 @@ _COMMANDS: Mapping[str, tuple[type, str]] = {
 _HIDDEN = ("gallery",)
 
 
+_TARGETS = {"json_target": "--json", "markdown_target": "--markdown", "page": "--out"}
+"""Flag by the field of a request that names a file to write."""
+
+
+def _refuse_shared_target(values: Mapping[str, Any]) -> None:
+    """Raise UsageError where two flags name one file: the second would replace the first."""
+    flags: dict[str, str] = {}
+    given = {flag: values[field] for field, flag in _TARGETS.items() if values.get(field)}
+    for flag, target in ((flag, str(value)) for flag, value in given.items()):
+        if target in flags:
+            place = "stdout" if target == "-" else target
+            raise UsageError(
+                f"{flags[target]} and {flag} both write to {place}.",
+                remedy="Give one another file.",
+            )
+        flags[target] = flag
+
+
 def _add_command(name: str, request: type, target: str) -> None:
     """Add a command to the command line; its arguments and flags are the fields of its request."""
 
     def command(**values: Any) -> None:
+        _refuse_shared_target(values)
         module, _, function = target.partition(":")
         carry_out = getattr(import_module(f"profiler.commands.{module}"), function)
         raise typer.Exit(carry_out(request(**values)))

@@ -77,6 +77,15 @@ def write_small(profiler, **collect):
         (["plan", "mine.yaml", "--json", "file/x"], "--json file/x"),
         (["run", "mine.yaml", "--replay", "nowhere"], "not a run folder"),
         (["run", "mine.yaml", "--open", "--no-report"], "leaves out: give one of them"),
+        (
+            ["run", "mine.yaml", "--json", "one", "--markdown", "one"],
+            "--json and --markdown both write to one.",
+        ),
+        (["history", "x", "--json", "one", "--out", "one"], "--json and --out both write to one."),
+        (
+            ["report", TRANSPOSE, "--json", "-", "--markdown", "-"],
+            "--json and --markdown both write to stdout.",
+        ),
         (["run", "mine.yaml", "--out", "file"], "file is not a folder"),
         (["run", "mine.yaml", "--out", "/proc/reports"], "/proc cannot be written to"),
         (["build", "mine.yaml", "--arch", "sm_90", "--out", "file/x"], "file is not a folder"),

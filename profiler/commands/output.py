@@ -218,12 +218,6 @@ def _json(value: Any) -> Any:
     return value
 
 
-def require_one_stdout(json_target: str | None, markdown_target: str | None) -> None:
-    """Raise UsageError where two documents shall go to stdout."""
-    if json_target == markdown_target == "-":
-        raise UsageError("--json - and --markdown - both write to stdout: give one a file.")
-
-
 def require_page(page: Path | None, *, no_report: bool) -> None:
     """Raise UsageError where a page is named, and none is to be written."""
     if page is not None and no_report:

@@ -15,7 +15,6 @@ from profiler.commands.index import write_index
 from profiler.commands.output import (
     Stages,
     print_notices,
-    require_one_stdout,
     show_page,
     warn,
     write_json_target,
@@ -40,7 +39,6 @@ from profiler.run_folder.runs import create_run, why_read_only
 
 def rebuild_report(request: ReportRequest) -> ExitCode:
     """Write the results of a run again; results of an archive go to a new folder under `out`."""
-    require_one_stdout(request.json_target, request.markdown_target)
     run = open_run(find_run(str(request.run_folder), request.reports))
     stages = Stages(request.color)
     with stages.stage(f"Reading {run.given_path}"):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from profiler.commands.imports import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
-    require_one_stdout,
     show_page,
     write_json_target,
     write_markdown_target,
@@ -127,7 +126,6 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
 def checked_gate(request: RunRequest) -> Gate | Bound | None:
     """The gate of `--fail-on`, or None; raises UsageError for flags that contradict each other."""
     gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
-    require_one_stdout(request.json_target, request.markdown_target)
     if request.open_page and request.no_report:
         raise UsageError("--open shows the page that --no-report leaves out: give one of them.")
     if request.explain and request.no_explain:
