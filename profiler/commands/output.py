@@ -311,10 +311,10 @@ def default_page(page: Path, files: Sequence[Path]) -> Path:
     page of this program.
     """
     numbered = (page.with_stem(f"{page.stem}-{number}") for number in count(2))
-    return next(target for target in chain([page], numbered) if _takes_page(target, files))
+    return next(target for target in chain([page], numbered) if _is_free_for(target, files))
 
 
-def _takes_page(target: Path, files: Sequence[Path]) -> bool:
+def _is_free_for(target: Path, files: Sequence[Path]) -> bool:
     """Whether nothing lies at a path, or a page of the same files."""
     if os.path.lexists(target) and not is_own_page(target):
         raise UsageError(

@@ -444,8 +444,8 @@ class RunFolder:
         names = {SESSION_FILE, RESULT_FILE}
         folders = (
             folder
-            for folder in entries_of(attempts_folder)
-            if any(file.name in names for file in entries_of(folder))
+            for folder in folder_entries(attempts_folder)
+            if any(file.name in names for file in folder_entries(folder))
         )
         return sorted(folders, key=_age)
 
@@ -453,7 +453,7 @@ class RunFolder:
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-def entries_of(folder: Path) -> list[Path]:
+def folder_entries(folder: Path) -> list[Path]:
     """Files and folders in a folder; none of what is no folder.
 
     Raises OSError where a folder cannot be read, which `glob` takes for an empty one.

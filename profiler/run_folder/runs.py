@@ -15,7 +15,7 @@ from profiler.run_folder.folder import (
     RUN_FILE,
     RunFolder,
     RunRecord,
-    entries_of,
+    folder_entries,
 )
 
 
@@ -70,7 +70,7 @@ def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
     Raises OSError where the folder of an experiment that is named cannot be read.
     """
     if experiment is not None:
-        entries_of(out / experiment)  # to raise: `glob` takes what cannot be read for empty
+        folder_entries(out / experiment)  # to raise: `glob` takes what cannot be read for empty
     name = "*" if experiment is None else glob.escape(experiment)
     folders = [file.parent for file in out.glob(f"{name}/*/{RUN_FILE}")]
     return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
