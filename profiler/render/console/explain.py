@@ -63,8 +63,7 @@ def explain_text(
     if pair is not None:
         lines += ["", _Prose(why_words.why_sentence(pair)), *_elsewhere(findings, pair)]
         if pair.account is not None:
-            bar = _BAR if columns >= COLUMNS else _SHORT_BAR
-            lines += ["", *_account(pair, pair.account, bar)]
+            lines += ["", *_account(pair, pair.account, columns)]
             after_account = len(lines)
             lines += _changes(pair)
     for kernel in why.kernels[:1]:
@@ -90,8 +89,7 @@ def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
     sentence = f"{why_sentence} Medians of the launches of each kind; no test says how sure."
     lines: list[str | _Prose] = [_Prose(sentence)]
     if pair.account is not None:
-        bar = _BAR if columns >= COLUMNS else _SHORT_BAR
-        lines += ["", *_account(pair, pair.account, bar)]
+        lines += ["", *_account(pair, pair.account, columns)]
     else:
         lines += [
             _Prose(why_words.kernel_times(pair)),
@@ -157,21 +155,17 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
     )
 
 
-def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose]:
+def _account(pair: PairWhy, account: Account, columns: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
+    bar = _BAR if columns >= COLUMNS else _SHORT_BAR
     rows = why_words.account_rows(account, _MOST_PARTS)
     named_parts = rows[: len(account.parts[:_MOST_PARTS])]
     rows.append(("together", account.difference_ns))
     yield _Prose(
         "Where the difference is (one launch each under ncu; shares are of the slower one's time)"
     )
-    for label in (
-        why_words.pooled_words(account),
-        why_words.kernel_times(pair),
-        why_words.clock_words(pair),
-    ):
-        if label:
-            yield _Prose(label, "  ")
+    for remark in why_words.account_remarks(pair, account):
+        yield _Prose(remark, "  ")
     largest = max(abs(ns) for _, ns in named_parts)
     for place, (label, ns) in enumerate(rows):
         share = why_words.signed_share(ns, account)

@@ -19,13 +19,16 @@ from profiler.outside_text import safe
 from profiler.render.console.run import run_tables
 from profiler.render.console.terminal import LONGEST_KERNEL, Paragraph, TextTable
 from profiler.render.searches import search_summary
-from profiler.render.tables.method import build_failures, build_state
+from profiler.render.tables.method import build_failures, build_state, kernel_facts
 from profiler.render.tables.rows import PAGE_ONLY, SmallTable
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
 from profiler.render.words.cards import first_answer
 from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.sentences import Sentence, spoken
+
+_BUILD_FACTS = 5
+"""Static facts of a kernel that a terminal has columns for."""
 
 
 def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
@@ -56,13 +59,7 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
                 names.get(build.variant, build.variant) if row == 0 else "",
                 *(
                     numbers.MISSING if fact is None else str(fact)
-                    for fact in (
-                        kernel.registers,
-                        kernel.spill_store_bytes,
-                        kernel.spill_load_bytes,
-                        kernel.stack_bytes,
-                        kernel.shared_bytes,
-                    )
+                    for fact in kernel_facts(kernel)[:_BUILD_FACTS]
                 ),
                 readable_kernel(kernel.name),
                 Text(build_state(build, names), style="" if build.ok else "red")

@@ -100,7 +100,6 @@ def bar_marks(findings: Findings, metric: Label, problem: Problem) -> tuple[list
         return _short_reason(findings.programs, variant, problem)
 
     rows = findings.numbers.sorted_at(problem, metric.name)
-    shown_variants = _kept_variants(findings.programs, [variant for variant, _ in rows], MOST_BARS)
     marks = [
         mark_of(
             findings.ranking,
@@ -109,8 +108,8 @@ def bar_marks(findings: Findings, metric: Label, problem: Problem) -> tuple[list
             ends=(value.low, value.high),
             text=text(variant, value),
         )
-        for variant, value in rows
-        if variant.id in shown_variants
+        for number, (variant, value) in enumerate(rows)
+        if number < MOST_BARS or variant == findings.programs.baseline
     ]
     return marks, len(rows) - len(marks)
 
@@ -158,7 +157,7 @@ def dot_marks(findings: Findings, problem: Problem) -> tuple[list[Mark], int]:
             text=ratio_and_symbol(value.ratio, [findings.verdicts.at(variant, problem)]),
         )
         for number, (variant, value) in enumerate(rows)
-        if number < MOST_DOTS or variant.id == findings.programs.plan.baseline
+        if number < MOST_DOTS or variant == findings.programs.baseline
     ]
     return marks, len(rows) - len(marks)
 
@@ -292,13 +291,6 @@ def _limit(values: Sequence[float]) -> float:
     present = [value for value in values if not math.isnan(value)]
     usual = float(np.quantile(present, 0.75)) if present else 0.0
     return _CUT * usual if usual > 0 and max(present) > _FAR * usual else math.inf
-
-
-def _kept_variants(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:
-    """Ids of the first variants of a list, the baseline always among them."""
-    shown_ids = {variant.id for variant in variants[:most]}
-    baseline = programs.baseline
-    return shown_ids | {baseline.id} if baseline else shown_ids
 
 
 def _short_reason(programs: Programs, variant: Variant, problem: Problem) -> str:

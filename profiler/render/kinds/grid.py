@@ -250,7 +250,10 @@ def extremes(findings: Findings) -> tuple[SmallTable, ...]:
         Column("ratio of times", lambda cell: short_ratio_datum(cell.verdict.ratio)),
         Column("95\u202f% interval", _interval),
         Column("verdict", _verdict, is_text=True),
-        Column("bytes saved", _bytes_saved),
+        Column(
+            "bytes saved",
+            lambda cell: Datum.number(cell.saved, short_ratio, "DRAM bytes were not collected"),
+        ),
     )
     return tuple(
         SmallTable.of(
@@ -271,10 +274,6 @@ def _interval(cell: GridCell) -> Datum:
 
 def _verdict(cell: GridCell) -> Datum:
     return replace(verdict_datum(cell.verdict), text=word_of(cell.verdict), raw=None)
-
-
-def _bytes_saved(cell: GridCell) -> Datum:
-    return Datum.number(cell.saved, short_ratio, "DRAM bytes were not collected")
 
 
 def _extreme(programs: Programs, cell: GridCell) -> Row:

@@ -31,7 +31,7 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import Drawing
 from profiler.render.figures.ratio_rows import RowText, strip_axes, write_beside
 from profiler.render.kinds.versions import View, metric_parts
-from profiler.render.timeline.picture import bars_within, joined_bars
+from profiler.render.timeline.picture import drawn_bars
 from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
 from profiler.render.timeline.timeline_tables import (
@@ -170,8 +170,7 @@ def _within(
     """Bars in a window from its beginning; those that no eye could tell apart are one."""
     if window is None or frame.empty:
         return frame.iloc[:0]
-    least = (window[1] - window[0]) / _PIXELS
-    bars = joined_bars(bars_within(frame.assign(row=0), window), least)
+    bars = drawn_bars(frame.assign(row=0), window, _PIXELS)
     return bars.assign(
         start_ns=bars["start_ns"] - window[0],
         end_ns=bars["end_ns"] - window[0],

@@ -34,6 +34,7 @@ from profiler.render.tables.rows import (
     Row,
     SmallTable,
     counts_datum,
+    raw_or_none,
     shown_metrics,
     verdict_datum,
 )
@@ -159,10 +160,10 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
     for step_effect in step_effects:
         overall = step_effect.overall
         data = (
-            Datum(*_ratio(overall.ratio), title="geometric mean over the problems"),
+            _ratio_datum(overall.ratio, "geometric mean over the problems"),
             *([counts_datum(step_effect.verdicts)] if has_verdicts else []),
-            Datum(*_ratio(overall.smallest)),
-            Datum(*_ratio(overall.largest)),
+            _ratio_datum(overall.smallest),
+            _ratio_datum(overall.largest),
             Datum(
                 str(_most_pairs(step_effect.effects)), title=f"{overall.pairs} over all problems"
             ),
@@ -192,7 +193,11 @@ def _effect_datum(
     ratio = f"{numbers.ratio(effect.ratio)} {between}".rstrip()
     text = f"{problem}: {ratio}; {_pairs([effect])}, {span}"
     css = scale.css(effect.ratio, lower_is_better=lower) + heat_mark(pair)
-    return Datum(*_ratio(effect.ratio), text + after_number(pair), css)
+    return _ratio_datum(effect.ratio, text + after_number(pair), css)
+
+
+def _ratio_datum(ratio: float, title: str = "", css: str = "") -> Datum:
+    return Datum(numbers.plain_ratio(ratio), raw_or_none(ratio), title, css)
 
 
 def _most_pairs(effects: Sequence[Effect]) -> int:
@@ -201,12 +206,6 @@ def _most_pairs(effects: Sequence[Effect]) -> int:
 
 def _pairs(effects: Sequence[Effect]) -> str:
     return counted(_most_pairs(effects), "pair")
-
-
-def _ratio(value: float) -> tuple[str, str | None]:
-    if numbers.is_missing(value):
-        return numbers.MISSING, None
-    return numbers.ratio(value).rstrip(numbers.TIMES), numbers.raw(value)
 
 
 def _parameters_chart(numbers: CellNumbers, step_effects: Sequence[StepEffect]) -> Chart:

@@ -103,13 +103,8 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     The largest parts, and one row for all others. Bars begin at 0 unless the parts are small. The
     class of a bar: `adds` where it makes the first slower, `whole` of a duration.
     """
-    sentences = (
-        why_words.pooled_words(account),
-        why_words.kernel_times(pair),
-        why_words.clock_words(pair),
-    )
     parts = {
-        "kernels": " ".join(filter(None, sentences)),
+        "kernels": " ".join(why_words.account_remarks(pair, account)),
         "slower": why_words.slower_name(pair, account),
         "total": numbers.signed_time(account.difference_ns),
     }

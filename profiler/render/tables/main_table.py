@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from profiler.findings.cell_numbers import CellNumbers, Value
@@ -64,8 +64,6 @@ class CellRow:
     rank: Datum
     data: tuple[Datum, ...]
     """Other metrics."""
-    begins: bool = False
-    """Whether another problem begins here."""
 
     @property
     def verdict_css(self) -> str:
@@ -118,16 +116,7 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         constants=tuple(f"{key} = {value}" for key, value in constants.items()),
         columns=tuple(columns),
         left_out=max(0, len(other_metrics) - MOST_COLUMNS),
-        rows=_with_lines(rows),
-    )
-
-
-def _with_lines(rows: Sequence[CellRow]) -> tuple[CellRow, ...]:
-    """The rows; the first of each problem but the first begins with a line."""
-    problems = ["", *(row.cell.problem.id for row in rows)]
-    return tuple(
-        replace(row, begins=bool(before) and before != row.cell.problem.id)
-        for before, row in zip(problems, rows, strict=False)
+        rows=rows,
     )
 
 

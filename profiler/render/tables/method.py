@@ -108,7 +108,12 @@ def builds_of(findings: Findings) -> dict[str, Any]:
 
 
 def _built_kernel(kernel: KernelFacts) -> Row:
-    facts = (
+    return Row(readable_kernel(kernel.name), tuple(map(_fact, kernel_facts(kernel))))
+
+
+def kernel_facts(kernel: KernelFacts) -> tuple[int | None, ...]:
+    """Static facts of a kernel for `BUILD_HEADS`."""
+    return (
         kernel.registers,
         kernel.spill_store_bytes,
         kernel.spill_load_bytes,
@@ -116,7 +121,6 @@ def _built_kernel(kernel: KernelFacts) -> Row:
         kernel.shared_bytes,
         kernel.constant_bytes,
     )
-    return Row(readable_kernel(kernel.name), tuple(map(_fact, facts)))
 
 
 def _fact(fact: int | None) -> Datum:

@@ -71,14 +71,15 @@ def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
     lacking = f"; {missing} problems are missing" if missing else ""
     over = f"over {len(rank.slowdowns)} problems{lacking}"
     return (
-        Datum(_plain_ratio(rank.worst_slowdown), numbers.raw(rank.worst_slowdown), f"worst {over}"),
-        Datum(_plain_ratio(rank.mean_slowdown), numbers.raw(rank.mean_slowdown), f"mean {over}"),
+        Datum(
+            numbers.plain_ratio(rank.worst_slowdown),
+            numbers.raw(rank.worst_slowdown),
+            f"worst {over}",
+        ),
+        Datum(
+            numbers.plain_ratio(rank.mean_slowdown), numbers.raw(rank.mean_slowdown), f"mean {over}"
+        ),
     )
-
-
-def _plain_ratio(ratio: float) -> str:
-    """A ratio without its sign, as a map has many of them."""
-    return numbers.ratio(ratio).removesuffix(numbers.TIMES)
 
 
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
@@ -101,7 +102,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         else _comparison_text(findings.numbers, slowdown, verdict, winner, cell)
     )
     return Datum(
-        f"{_sign(winner, cell)}{_plain_ratio(slowdown)}",
+        f"{_sign(winner, cell)}{numbers.plain_ratio(slowdown)}",
         numbers.raw(slowdown),
         f"{problem.name}: {median}, {text}",
         slowdown_class(slowdown, _mark(winner, cell)),

@@ -18,7 +18,7 @@ from profiler.render.embed import pack
 from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column
-from profiler.render.timeline.picture import PictureRow, bars_within, joined_bars
+from profiler.render.timeline.picture import PictureRow, drawn_bars
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
     TimelinePanel,
@@ -240,7 +240,7 @@ def _panel(
 ) -> TimelinePanel | None:
     bars, rows = _bars(inside, block, colours)
     start, end = int(window[0]), int(np.ceil(window[1]))
-    shown_bars = joined_bars(bars_within(bars, (start, end)), (end - start) / _PIXELS)
+    shown_bars = drawn_bars(bars, (start, end), _PIXELS)
     if shown_bars.empty:
         return None
     caption = f"block {block}, {title}, from {numbers.show(float(start), 'ns')}"

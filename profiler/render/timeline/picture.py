@@ -177,6 +177,11 @@ def bars_within(frame: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
     return inside.assign(**cut)
 
 
+def drawn_bars(frame: pd.DataFrame, window: tuple[int, int], pixels: int) -> pd.DataFrame:
+    """Bars of a window of so many pixels; those that no eye could tell apart are one."""
+    return joined_bars(bars_within(frame, window), (window[1] - window[0]) / pixels)
+
+
 def joined_bars(frame: pd.DataFrame, least_ns: float) -> pd.DataFrame:
     """Bars with those that no eye could tell apart as one: neighbours of one row and phase.
 

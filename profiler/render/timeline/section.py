@@ -24,9 +24,9 @@ from profiler.render.tables.rows import Column, Datum, FrameRow, Row, SmallTable
 from profiler.render.timeline.picture import (
     MOST_OPERATIONS,
     bars_within,
+    drawn_bars,
     far_apart,
     in_rows,
-    joined_bars,
     picture_data,
 )
 from profiler.render.timeline.still_figure import (
@@ -278,8 +278,7 @@ def _panel(
     kinds: Sequence[str],
     window: tuple[int, int],
 ) -> TimelinePanel:
-    least = (window[1] - window[0]) / _PIXELS
-    frames = [joined_bars(bars_within(picture.frames[kind], window), least) for kind in kinds]
+    frames = [drawn_bars(picture.frames[kind], window, _PIXELS) for kind in kinds]
     filled = [frame for frame in frames if len(frame)]
     bars = pd.concat(filled, ignore_index=True) if filled else frames[0]
     rows = tuple(picture.rows[place] for place in places)

@@ -54,9 +54,11 @@ from profiler.render.words.places import common_condition, places, where
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.signs import CSS, OUTCOME_WORDS, SYMBOLS
 from profiler.render.words.verdicts import (
+    limits,
     percent,
     reason_and_blocks,
     reason_words,
+    span_words,
     symbol,
     verdict_counts,
     word_of,
@@ -528,7 +530,7 @@ def _verdict_card(
         )
         for verdict in other_verdicts
     ]
-    margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
+    margins = span_words("margin \u00b1", [pair.margin for pair in verdicts])
     against = f"against {programs.baseline.label}" if programs.baseline else ""
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
     unseen = {pair.reason: reason_words(pair) for pair in verdicts if pair.reason in UNSEEN}
@@ -588,7 +590,7 @@ def evidence(findings: Findings) -> str:
     judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
     if not judged or not findings.verdicts.are_given:
         return ""
-    return "; ".join(filter(None, (doubts(judged), _spans(judged))))
+    return "; ".join(filter(None, (doubts(judged), limits(judged, _blocks(judged)))))
 
 
 def doubts(verdicts: Sequence[PairVerdict]) -> str:
@@ -602,25 +604,6 @@ def doubts(verdicts: Sequence[PairVerdict]) -> str:
         return why
     other_count = len(unclear) - count
     return f"{Verdict.UNCLEAR.word} at {len(unclear)}{', most often' if other_count else ''}: {why}"
-
-
-def _spans(verdicts: Sequence[PairVerdict]) -> str:
-    """Margin, noise floor, blocks and detectable effect: each as one value or from-to."""
-    spans = (
-        _span("margin \u00b1", [pair.margin for pair in verdicts], ""),
-        _span("noise floor ", [pair.noise_floor for pair in verdicts], "noise floor not known"),
-        _blocks(verdicts),
-        _span("would likely see ", [pair.detectable for pair in verdicts], ""),
-    )
-    return ", ".join(filter(None, spans))
-
-
-def _span(prefix: str, values: Sequence[float], without: str) -> str:
-    present = [value for value in values if not numbers.is_missing(value)]
-    if not present:
-        return without
-    ends = dict.fromkeys(percent(value) for value in (min(present), max(present)))
-    return f"{prefix}{' to '.join(ends)}"
 
 
 def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import ParameterStep
@@ -42,21 +42,16 @@ def headline(findings: Findings) -> Sentence:
 
 def kind_sentence(findings: Findings) -> Sentence:
     """The sentence that a kind of page has instead, which names no reference; empty without one."""
-    of_kind = _by_kind(findings)
-    return of_kind(findings) if of_kind else ()
+    if findings.timers is not None and findings.timers.compared:
+        return _timers(findings)
+    of_kind = {LADDER: _ladder, PARAMETERS: _steps, WAVES: _waves}
+    finds = findings.report.settings.page_kind.finds
+    return next((sentence(findings) for name, sentence in of_kind.items() if name in finds), ())
 
 
 def headline_text(findings: Findings) -> str:
     """The answer in one sentence, as plain text."""
     return spoken(headline(findings))
-
-
-def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
-    if findings.timers is not None and findings.timers.compared:
-        return _timers
-    of_kind = {LADDER: _ladder, PARAMETERS: _steps, WAVES: _waves}
-    finds = findings.report.settings.page_kind.finds
-    return next((of_kind[name] for name in of_kind if name in finds), None)
 
 
 # ---- most pages ----------------------------------------------------------------------------------

@@ -148,6 +148,11 @@ def ratio(value: float | None) -> str:
     return (f"{value:.3f}" if abs(value) < 9.9995 else significant(value, 3)) + TIMES
 
 
+def plain_ratio(value: float) -> str:
+    """Write a ratio without the sign of multiplication, as a table has many of them."""
+    return ratio(value).removesuffix(TIMES)
+
+
 def short_ratio(value: float) -> str:
     """Write a ratio for a narrow cell: two decimals, and no sign of multiplication."""
     if value < _FEWER / 2:
@@ -179,7 +184,7 @@ def interval(low: float | None, high: float | None, unit: str | None = None) -> 
     if low is None or high is None or is_missing(low) or is_missing(high):
         return ""
     if unit is None:
-        return f"[{ratio(low).rstrip(TIMES)}, {ratio(high).rstrip(TIMES)}]"
+        return f"[{plain_ratio(low)}, {plain_ratio(high)}]"
     return f"[{show(low, unit)}, {show(high, unit)}]"
 
 

@@ -44,13 +44,17 @@ def word_of_all(pairs: Sequence[PairVerdict]) -> str:
 
 def within(pairs: Iterable[PairVerdict]) -> str:
     """` within ±1.00 %`: margins of those pairs that are SAME; empty where none is known."""
-    margins = [
-        pair.margin
-        for pair in pairs
-        if pair.verdict is Verdict.SAME and not numbers.is_missing(pair.margin)
-    ]
-    ends = dict.fromkeys(map(percent, (min(margins), max(margins)))) if margins else ()
-    return f" within \u00b1{' to '.join(ends)}" if ends else ""
+    margins = [pair.margin for pair in pairs if pair.verdict is Verdict.SAME]
+    return span_words(" within \u00b1", margins)
+
+
+def span_words(prefix: str, effects: Iterable[float], without: str = "") -> str:
+    """The least and the greatest of relative effects, once where they are alike."""
+    present = [effect for effect in effects if not numbers.is_missing(effect)]
+    if not present:
+        return without
+    ends = dict.fromkeys(map(percent, (min(present), max(present))))
+    return f"{prefix}{' to '.join(ends)}"
 
 
 def reason_words(pair: PairVerdict) -> str:
@@ -102,7 +106,9 @@ def reason_and_blocks(pair: PairVerdict) -> str:
 
 def details(pair: PairVerdict) -> str:
     """Evidence of the verdict: reason, margin, noise floor, blocks, detectable effect."""
-    parts = [reason_words(pair) + _final_words(pair), limits(pair), cycles_words(pair)]
+    is_judged = pair.verdict is not None and pair.blocks
+    evidence = limits([pair], counted(pair.blocks, "block")) if is_judged else ""
+    parts = [reason_words(pair) + _final_words(pair), evidence, cycles_words(pair)]
     return "; ".join(part for part in parts if part)
 
 
@@ -117,16 +123,15 @@ def cycles_words(pair: PairVerdict) -> str:
     return f"{cycles}, clocks {percent(clocks_differ)} apart"
 
 
-def limits(pair: PairVerdict) -> str:
-    """Margin, noise floor, number of blocks and detectable effect; empty without data."""
-    if pair.verdict is None or not pair.blocks:
-        return ""
-    has_floor = not numbers.is_missing(pair.noise_floor)
-    floor = f"noise floor {percent(pair.noise_floor)}" if has_floor else "noise floor not known"
-    parts = [f"margin \u00b1{percent(pair.margin)}", floor, counted(pair.blocks, "block")]
-    if not numbers.is_missing(pair.detectable):
-        parts.append(f"would likely see {percent(pair.detectable)}")
-    return ", ".join(parts)
+def limits(pairs: Sequence[PairVerdict], blocks: str) -> str:
+    """Margin, noise floor, number of blocks and detectable effect: each as one value or from-to."""
+    spans = (
+        span_words("margin \u00b1", [pair.margin for pair in pairs]),
+        span_words("noise floor ", [pair.noise_floor for pair in pairs], "noise floor not known"),
+        blocks,
+        span_words("would likely see ", [pair.detectable for pair in pairs]),
+    )
+    return ", ".join(filter(None, spans))
 
 
 def quotient_words(pair: PairVerdict) -> str:

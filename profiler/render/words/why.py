@@ -362,6 +362,12 @@ def pooled_words(account: Account) -> str:
     return f"Kernels without a counterpart are compared together: {sides[0]} against {sides[1]}."
 
 
+def account_remarks(pair: PairWhy, account: Account) -> list[str]:
+    """What is said of an account beside its parts: on kernels and on the clock."""
+    remarks = (pooled_words(account), kernel_times(pair), clock_words(pair))
+    return list(filter(None, remarks))
+
+
 def _kernel_counts(names: Sequence[str]) -> str:
     """Short names of kernels, each with how often it is launched; the first few of many."""
     counts = Counter(map(plain_kernel, names))
