@@ -70,8 +70,7 @@ class Repository:
         Raises UsageError where there is no such commit.
         """
         if revision == WORKING_TREE:
-            identity = ("-c", "user.name=profiler", "-c", "user.email=profiler@localhost")
-            stash = _git(self.root, *identity, "stash", "create").strip()
+            stash = _git(self.root, "stash", "create").strip()
             revision = stash or "HEAD"
         commit_hash = _git(
             self.root,
@@ -163,13 +162,19 @@ class Repository:
         return tuple(Commit(*map(safe, line.split("\0"))) for line in lines)
 
 
+_SETTINGS = (
+    *("-c", "core.quotePath=false"),
+    *("-c", "user.name=profiler", "-c", "user.email=profiler@localhost"),  # of stashed commits
+)
+
+
 def _git(
     folder: Path, *arguments: str, check: bool = True, environment: dict[str, str] | None = None
 ) -> str:
     """Output of git; EnvironmentUnusable where git is missing, or fails and `check` is set."""
     try:
         completed = subprocess.run(
-            ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments],
+            ["git", "-C", str(folder), *_SETTINGS, *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             env=environment,

@@ -94,7 +94,7 @@ def _read(path: Path) -> bytes:
             remedy="Give the folder of a live run, or a recording; a replay leaves results only.",
         ) from error
     except OSError as error:
-        raise UsageError(f"{path}: damaged: {error.strerror or error}") from error
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _parse(path: Path | str, content: bytes) -> dict[str, Any]:

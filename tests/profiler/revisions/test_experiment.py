@@ -10,7 +10,7 @@ import yaml
 from profiler.commands import bisect
 from profiler.commands.compare import measure_versions
 from profiler.commands.requests import BisectRequest
-from profiler.errors import SpecError, UsageError
+from profiler.errors import EnvironmentUnusable, SpecError, UsageError
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -243,3 +243,9 @@ def test_any_subject_and_name_and_signed_commits_are_read(history, tmp_path):
     older, newer = map(repository.commit, ("HEAD~1", "HEAD"))
     assert "\x1b" not in newer.subject
     assert repository.changed_files(older, newer) == ("gr\u00f6\u00dfe.cu",)
+
+
+def test_the_working_tree_of_a_repository_without_commits_is_no_revision(tmp_path):
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    with pytest.raises(EnvironmentUnusable, match=r"git stash: .*initial commit"):
+        Repository.of(tmp_path).commit(".")

@@ -335,6 +335,9 @@ def test_cells_that_the_recording_does_not_have_are_not_measured(place, tmp_path
 def test_a_folder_without_a_run_is_refused(place, tmp_path):
     with pytest.raises(UsageError, match="not a run folder"):
         assemble(RunFolder(tmp_path), place.loaded, place.plan)
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(UsageError, match=r"run\.json: cannot be read: Is a directory"):
+        assemble(RunFolder(tmp_path), place.loaded, place.plan)
 
 
 FP16_SPEC = """\
