@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import cache
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ from profiler.model import SCHEMA_VERSION, Cell, CellStatus, Problem, SessionKin
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word
-from profiler.render.words.names import kernel_list
+from profiler.render.words.names import kernel_lists_by_cell
 from profiler.render.words.signs import CSS, ORDER, OUTCOME_WORDS, word
 from profiler.render.words.verdicts import baseline_label, details, why_no_verdict, within
 
@@ -159,7 +160,7 @@ def _cells(findings: Findings) -> dict[str, list[Any]]:
     """Facts of the cells, a column each."""
     cells = findings.programs.cells
     statuses = [findings.programs.status(cell) for cell in cells]
-    kernels = kernels_seen(findings.report.measured.samples)
+    kernels = kernel_lists_by_cell(findings.report.measured.samples)
     return {
         "id": [cell.id for cell in cells],
         "variant": [findings.programs.marks[cell.variant.id] for cell in cells],
@@ -172,7 +173,10 @@ def _cells(findings: Findings) -> dict[str, list[Any]]:
         "blocks": [_blocks(findings.numbers, cell) for cell in cells],
         "slow": [_slow(findings.numbers, cell) for cell in cells],
         "nearest_peak": [nearest_peak(findings.numbers, cell) for cell in cells],
-        "kernels": [kernels.get(findings.programs.source(cell), []) for cell in cells],
+        "kernels": [
+            list(dict.fromkeys(chain(*kernels.get(findings.programs.source(cell), ()))))
+            for cell in cells
+        ],
     }
 
 
@@ -251,17 +255,6 @@ def sampled_metrics(findings: Findings) -> tuple[Label, ...]:
 def _is_derived(metric: Label) -> bool:
     entry = CATALOGUE.get(metric.name)
     return entry is not None and entry.formula is not None
-
-
-def kernels_seen(samples: pd.DataFrame) -> dict[str, list[str]]:
-    """Names of all kernels that were seen in each cell, by its id, each once."""
-    if "kernel_names" not in samples.columns:
-        return {}
-    pairs = samples[["cell", "kernel_names"]].drop_duplicates().astype({"kernel_names": object})
-    names_by_cell: dict[str, dict[str, None]] = {}
-    for cell, names in pairs.itertuples(index=False):
-        names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
-    return {cell: list(names) for cell, names in names_by_cell.items()}
 
 
 def varying_samples(

@@ -31,7 +31,8 @@ from profiler.render.words.cards import cards, evidence
 from profiler.render.words.comparisons import best_word
 from profiler.render.words.headline import headline
 from profiler.render.words.names import key_to_names
-from profiler.render.words.verdicts import baseline_label, verdict_choices
+from profiler.render.words.signs import CSS, ORDER, word
+from profiler.render.words.verdicts import baseline_label
 from profiler.render.words.why import idle_sentence
 
 
@@ -102,7 +103,9 @@ def _tables(findings: Findings) -> dict[str, Any]:
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
-        "verdicts": verdict_choices() if findings.verdicts.are_given else (),
+        "verdicts": [(CSS[verdict], word(verdict)) for verdict in ORDER]
+        if findings.verdicts.are_given
+        else (),
         "comparisons": [
             {"key": baseline.key, "label": baseline_label(baseline)} for baseline in baselines
         ],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
-from profiler.findings.programs import Programs
 from profiler.model import Cell, Params, TunedConfig
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, cell_row, text_column
 from profiler.render.words import numbers
@@ -30,38 +30,27 @@ def tuned_cells(findings: Findings) -> dict[str, Any] | None:
     every configuration that was tried for it.
     """
     cells_with_configs = [
-        cell for cell in findings.programs.cells if findings.programs.status(cell).tuning.tried
+        (cell, configs)
+        for cell in findings.programs.cells
+        if (configs := findings.programs.status(cell).tuning.tried)
     ]
     if not cells_with_configs:
         return None
     tried = [
-        cell
-        for cell in cells_with_configs
-        if (tuned := findings.programs.status(cell).tuning.tried)
-        and len(_by_operation(tuned)) < len(tuned)
+        (cell, configs)
+        for cell, configs in cells_with_configs
+        if len(_by_operation(configs)) < len(configs)
     ]
-    shown_cells = _fitting_cells(findings.programs, tried)
+    totals = accumulate(len(configs) for _, configs in tried)
+    shown_cells = tried[: sum(total <= MOST_TRIED for total in totals)]
     return {
         "table": _chosen_table(findings, cells_with_configs),
         "tried": {
-            f"{cell.variant.label}, {cell.problem.name}": tuning_tables(
-                findings.programs.status(cell).tuning.tried
-            )
-            for cell in shown_cells
+            f"{cell.variant.label}, {cell.problem.name}": tuning_tables(configs)
+            for cell, configs in shown_cells
         },
         "left_out_tried": len(tried) - len(shown_cells),
     }
-
-
-def _fitting_cells(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
-    """The first cells whose configurations have room together."""
-    room, fitting = MOST_TRIED, []
-    for cell in cells:
-        room -= len(programs.status(cell).tuning.tried)
-        if room < 0:
-            break
-        fitting.append(cell)
-    return fitting
 
 
 def _kernel_names(findings: Findings) -> dict[str, tuple[str, ...]]:
@@ -89,13 +78,15 @@ class _Tuned(NamedTuple):
         return next((candidate for candidate in self.configs if candidate.best), None)
 
 
-def _chosen_table(findings: Findings, cells: Sequence[Cell]) -> SmallTable:
+def _chosen_table(
+    findings: Findings, cells_with_configs: Sequence[tuple[Cell, Sequence[TunedConfig]]]
+) -> SmallTable:
     """A row for each tuned kernel or operation of a cell."""
     programs, kernels = findings.programs, _kernel_names(findings)
     tuned_kernels = [
         _Tuned(cell, group, kernels.get(cell.id, ()))
-        for cell in cells
-        for group in _by_operation(programs.status(cell).tuning.tried).values()
+        for cell, configs in cells_with_configs
+        for group in _by_operation(configs).values()
     ]
     columns: tuple[Column[_Tuned], ...] = (
         text_column("problem", lambda tuned: tuned.cell.problem.name),
@@ -140,9 +131,8 @@ def _join(operation: str, names: Sequence[str]) -> Datum:
         return Datum("by cell only", title="its kernels have no recorded names", css="words")
     if operation in names:
         return Datum("by name", title="among the kernels that were seen in this cell", css="words")
-    return Datum(
-        "not seen", title="tuned for this cell, but not among the kernels seen", css="words"
-    )
+    unseen = "tuned for this cell, but not among the kernels seen"
+    return Datum("not seen", title=unseen, css="words")
 
 
 def _choice_column(head: str, name: str, unit: str = "") -> Column[_Tuned]:

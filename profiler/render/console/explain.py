@@ -25,7 +25,6 @@ MOST_LINES = 60
 _BAR = 24
 _SHORT_BAR = 10
 """Longest bar where the text has fewer columns."""
-_MOST_PARTS = 9
 _MOST_MOVED_LINES = 4
 _MOST_WAITS = 4
 _MOST_CAUSES = 4
@@ -158,8 +157,8 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
 def _account(pair: PairWhy, account: Account, columns: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
     bar = _BAR if columns >= COLUMNS else _SHORT_BAR
-    rows = why_words.account_rows(account, _MOST_PARTS)
-    named_parts = rows[: len(account.parts[:_MOST_PARTS])]
+    rows = why_words.account_rows(account)
+    named_parts = rows[: len(account.parts[: why_words.MOST_PARTS])]
     rows.append(("together", account.difference_ns))
     yield _Prose(
         "Where the difference is (one launch each under ncu; shares are of the slower one's time)"

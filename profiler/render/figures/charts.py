@@ -247,12 +247,13 @@ def _dot_table(
         Column("high", lambda mark: Datum.times(mark.high, "no interval")),
         Column("verdict", verdict, is_text=True),
     )
-    return SmallTable.of(caption, "variant", columns, marks, row_of_mark)
-
-
-def row_of_mark(mark: Mark) -> Row:
-    """Row of a table that has the numbers of a figure."""
-    return Row(mark.name, mark=mark.variant, role=mark.role)
+    return SmallTable.of(
+        caption,
+        "variant",
+        columns,
+        marks,
+        lambda mark: Row(mark.name, mark=mark.variant, role=mark.role),
+    )
 
 
 def make_chart(  # noqa: PLR0913 - what a chart is made of

@@ -78,11 +78,6 @@ def strip(
     return axes.drawing
 
 
-def reference_handle(text: str, colour: str) -> Handle:
-    """Entry of the legend of a strip for a reference, which is a line through the rows."""
-    return Handle(text, styles.line(colour, 2.2))
-
-
 def _points(axes: RowAxes, across: Scale, marks: Iterable[Mark]) -> list[Point]:
     return [(across.at(mark.value), axes.y(mark.place)) for mark in marks]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.findings.findings import Findings
@@ -49,7 +49,7 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
     if not any(cell.step is not None for heat in maps for cell in heat.cells):
         return None
     left_out = len(_all_maps(pairs)) - len(drawn)
-    tried = [cell for pair, grid in drawn for cell in _planned_cells(pairs.cells_of(pair, grid))]
+    tried = [cell for compared in cells for cell in (compared.over, compared.under) if cell]
     reading = (
         f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings.programs, tried)}".strip()
     )
@@ -57,12 +57,6 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
         reading += f" {left_out} more maps stand below."
     figure = heat_maps(*_arranged_maps(maps, drawn), scale)
     return make_chart("first", "Time of one variant \u00f7 that of another", reading, figure)
-
-
-def _planned_cells(compared: Iterable[GridCell]) -> Iterator[Cell]:
-    """The cells of each comparison that are planned, at most two."""
-    for pair in compared:
-        yield from (cell for cell in (pair.over, pair.under) if cell is not None)
 
 
 def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:

@@ -17,7 +17,7 @@ from profiler.render.figures import ratio_rows, styles
 from profiler.render.figures.axes import Handle, symbol_handle
 from profiler.render.figures.charts import Chart, make_chart, mark_of
 from profiler.render.figures.drawing import Mark
-from profiler.render.figures.ratio_rows import RowText, reference_handle
+from profiler.render.figures.ratio_rows import RowText
 from profiler.render.kinds.maps import problems_chart
 from profiler.render.tables.heats import heat_ratio, heat_verdict
 from profiler.render.words import numbers
@@ -230,7 +230,7 @@ def _entries(dots: Sequence[Mark], references: Sequence[Mark]) -> tuple[Handle, 
     return (
         *(symbol_handle(*entry) for entry in named(dots)),
         *([symbol_handle(f"{other_variants} others", styles.OTHER)] if other_variants else []),
-        *(reference_handle(*entry) for entry in named(references)),
+        *(Handle(name, styles.line(colour, 2.2)) for name, colour in named(references)),
     )
 
 

@@ -127,7 +127,7 @@ def _efficiencies(table: pd.DataFrame, needs: Sequence[SteadyGrid]) -> Chart | N
         f"Tail efficiency by {label}",
         "Ideal time \u00f7 measured time; short of 100\u202f%, multiprocessors have no work in the "
         f"last wave. Shaded: enough, {100 * GOOD:.0f}\u202f% and more from there on.",
-        efficiencies(measured.assign(enough=measured["variant"].map(enough)), x, label, GOOD),
+        efficiencies(measured.assign(enough=measured["variant"].map(enough)), x, label),
     )
 
 
@@ -224,7 +224,7 @@ def stairs(table: pd.DataFrame) -> Drawing:
     return drawing
 
 
-def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Drawing:
+def efficiencies(table: pd.DataFrame, x: str, x_label: str) -> Drawing:
     """Tail efficiency over one column of the table, with a line where it is good.
 
     Columns `name role mark efficiency` and that of `x`, none of them missing; `enough`: where of
@@ -243,10 +243,10 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Draw
             drawing.rectangle(corner, (axes.right, axes.bottom), styles.fill(styles.BEST, _SHADE))
             at = (corner[0] + 4, axes.bottom - 6)
             drawing.text(f"from {enough:.4g}", at, styles.text("start"))
-        axes.level(scales[1].at(100 * good), styles.dashed(styles.MUTED, 1.4))
+        axes.level(scales[1].at(100 * GOOD), styles.dashed(styles.MUTED, 1.4))
         _draw_grids(axes, ordered, places(ordered[x], 100 * ordered["efficiency"], scales))
         axes.spines()
-    _draw_legend(drawing, "ideal time \u00f7 measured time", f"{100 * good:.0f}\u202f%")
+    _draw_legend(drawing, "ideal time \u00f7 measured time", f"{100 * GOOD:.0f}\u202f%")
     return drawing
 
 

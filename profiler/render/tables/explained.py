@@ -45,7 +45,6 @@ MOST_PAIRS = 24
 _CUT = 0.8
 """Part of the longer duration that the bars reach down to, from which on they begin above 0."""
 _WHOLE = "whole"
-_MOST_PARTS = 9
 _MOST_WAITS = 5
 _MOST_CAUSES = 6
 _MOST_ADVICE = 5
@@ -110,7 +109,7 @@ def _account(pair: PairWhy, account: Account) -> dict[str, Any]:
     }
     if not account.parts:
         return parts | {"rows": ()}
-    named_parts = why_words.account_rows(account, _MOST_PARTS)
+    named_parts = why_words.account_rows(account)
     end = pair.first.duration_ns
     levels = list(accumulate((ns for _, ns in named_parts), initial=end - account.difference_ns))
     lowest, highest = min(*levels, end), max(*levels, end)

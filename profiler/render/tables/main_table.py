@@ -15,7 +15,7 @@ from profiler.findings.ranking import Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.queries import Label
 from profiler.model import Cell, Outcome, Problem
-from profiler.planning.problem_names import distinct_values, varying_parameters
+from profiler.planning.problem_names import distinct_values, is_number, varying_parameters
 from profiler.render.tables.rows import (
     Datum,
     outcome_css,
@@ -272,8 +272,7 @@ def standing(ranking: Ranking, cell: Cell) -> str:
 
 def _parameter(problem: Problem, key: str) -> Datum:
     value = problem.params.get(key)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Datum("" if value is None else str(value), str(value) if number else None)
+    return Datum("" if value is None else str(value), str(value) if is_number(value) else None)
 
 
 def facets(programs: Programs) -> list[dict[str, Any]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from profiler.findings.findings import Findings
@@ -70,28 +70,20 @@ def _cell_table(programs: Programs, timers: TimerComparison) -> SmallTable:
         references = (row["reference"] for row in times[cell].values())
         return _time(next((time for time in references if not numbers.is_missing(time)), math.nan))
 
-    columns: list[Column[str]] = [Column(reference, of_reference)]
-    for timer in timers.collectors:
+    def columns_of_timer(timer: str) -> tuple[Column[str], Column[str]]:
+        def number(cell: str, name: str) -> float:
+            return float(times[cell].get(timer, {}).get(name, math.nan))
+
         title = timers.title(timer)
-        columns += [
-            Column(title, partial(_by_timer, times, timer, "median", _time)),
-            Column(
-                f"{title} \u00f7 {reference}", partial(_by_timer, times, timer, "ratio", _ratio)
-            ),
-        ]
+        return (
+            Column(title, lambda cell: _time(number(cell, "median"))),
+            Column(f"{title} \u00f7 {reference}", lambda cell: _ratio(number(cell, "ratio"))),
+        )
+
+    timed = chain.from_iterable(map(columns_of_timer, timers.collectors))
+    columns = (Column(reference, of_reference), *timed)
     measured = [cell.id for cell in programs.cells if cell.id in times]
     return _table_of_cells(programs, "Each cell by every timer", columns, measured, lambda id_: id_)
-
-
-def _by_timer(
-    times: Mapping[str, Mapping[str, FrameRow]],
-    timer: str,
-    column: str,
-    datum: Callable[[float], Datum],
-    cell: str,
-) -> Datum:
-    row = times[cell].get(timer)
-    return datum(math.nan if row is None else row[column])
 
 
 def _table_of_cells(

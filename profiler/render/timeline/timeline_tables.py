@@ -413,8 +413,8 @@ def _text_datum(text: str) -> Datum:
     return Datum(text, css="words")
 
 
-def _number(value: float, without: str = "not known") -> Datum:
-    return quantity(value, "", without)
+def _number(value: float) -> Datum:
+    return quantity(value, "", "not known")
 
 
 def _time(value: float | None, without: str = "nothing ran in it") -> Datum:

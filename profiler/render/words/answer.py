@@ -262,7 +262,8 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
     if row.covers and row.worst_slowdown > 1:  # else it has the lowest number everywhere
         worst = problem_of(findings.programs, row.worst_problem)
         most = worst_ratio_words(findings.numbers, row.worst_slowdown)
-        text += f"; used {where(row)}, {most} (at {worst.name})"
+        where = "everywhere" if row.complete else "at all of them"
+        text += f"; used {where}, {most} (at {worst.name})"
     return sentence_of(f"{strong(row.variant.label)}{text}.")
 
 
@@ -288,11 +289,6 @@ def _first_elsewhere(ranking: Ranking, row: VariantRank) -> str:
 def problem_of(programs: Programs, identifier: str) -> Problem:
     """The problem with an id."""
     return next(problem for problem in programs.problems if problem.id == identifier)
-
-
-def where(row: VariantRank) -> str:
-    """Adverb for all problems that a variant can run on: `everywhere` or `at all of them`."""
-    return "everywhere" if row.complete else "at all of them"
 
 
 def _timer_sentence(findings: Findings) -> Sentence:

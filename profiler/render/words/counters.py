@@ -16,7 +16,7 @@ from profiler.metrics.catalogue import ROOF_PREFIX, TENSOR_TYPES
 from profiler.metrics.queries import Label
 from profiler.model import Problem, Variant
 from profiler.render.words import numbers
-from profiler.render.words.why import limit_kind_words, practical_words, roof_words
+from profiler.render.words.why import practical_words, roof_words
 
 NEAREST_ROOF = "nearest_roof_pct"
 """Name of the column, as metrics have one."""
@@ -60,10 +60,12 @@ def short_roof(name: str) -> str:
 
 def limit_and_roof(why: CellWhy) -> str:
     """Limit of the longest kernel of an explained cell, and the roof that it is nearest to."""
-    limited = f"limited by {limit_kind_words(why)}"
-    if not why.kernels or not why.kernels[0].roofs:
-        return limited
+    if not why.kernels:
+        return "limited by nothing that was counted"
     kernel = why.kernels[0]
+    limited = f"limited by {roof_words(kernel.limit)}"
+    if not kernel.roofs:
+        return limited
     roof = kernel.roofs[0]
     share = numbers.share(roof.share)
     if kernel.limit == roof.name:

@@ -233,19 +233,18 @@ def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) ->
     return f"{text}; {strong(row.variant.label)}{rest} {verb} {comparison}"
 
 
-def reference_clause(numbers: CellNumbers, lead: ReferenceLead | None) -> str:
-    """Clause on the best reference where it is ahead of all others; the baseline is no news."""
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == numbers.programs.baseline:
+def reference_clause(cell_numbers: CellNumbers, lead: ReferenceLead | None) -> str:
+    """Clause on the best reference where it is ahead of all others; the baseline is no news.
+
+    With the verdict where it is FASTER at each problem.
+    """
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == cell_numbers.programs.baseline:
         return ""
-    return f"; {strong(lead.variant.label)}, a reference, {lead_words(numbers, lead)}"
-
-
-def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
-    """How far a reference is ahead; with the verdict where it is FASTER at each problem."""
     is_faster = lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems
     verdict = f", {word(Verdict.FASTER)}" if is_faster else ""
     return (
-        f"takes {numbers.ratio(lead.ratio)} the {noun(cell_numbers)} of the best variant{verdict}"
+        f"; {strong(lead.variant.label)}, a reference, takes {numbers.ratio(lead.ratio)} the "
+        f"{noun(cell_numbers)} of the best variant{verdict}"
     )
 
 

@@ -97,14 +97,19 @@ def kernel_list(names: object) -> tuple[str, ...]:
 
 def kernels_by_cell(samples: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """Kernels of each cell, by its id, as its first sample that saw any has them."""
+    return {cell: lists[0] for cell, lists in kernel_lists_by_cell(samples).items()}
+
+
+def kernel_lists_by_cell(samples: pd.DataFrame) -> dict[str, list[tuple[str, ...]]]:
+    """The different lists of kernels that samples of each cell saw, by its id."""
     if "kernel_names" not in samples.columns:
         return {}
-    pairs = samples[["cell", "kernel_names"]].astype({"kernel_names": object})
-    kernels: dict[str, tuple[str, ...]] = {}
+    pairs = samples[["cell", "kernel_names"]].drop_duplicates().astype({"kernel_names": object})
+    lists: dict[str, list[tuple[str, ...]]] = {}
     for cell, names in pairs.itertuples(index=False):
-        if str(cell) not in kernels and (listed := kernel_list(names)):
-            kernels[str(cell)] = listed
-    return kernels
+        if listed := kernel_list(names):
+            lists.setdefault(str(cell), []).append(listed)
+    return lists
 
 
 def plain_kernel(name: str) -> str:

@@ -11,7 +11,7 @@ from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.notices import all_problems, counted
 from profiler.render.words import numbers
-from profiler.render.words.signs import CSS, ORDER, SYMBOLS, word
+from profiler.render.words.signs import ORDER, SYMBOLS, word
 
 BY_TIME = " by time alone"
 """Words after FASTER and SLOWER where cycles were not counted: a clock may have made it."""
@@ -153,11 +153,6 @@ def _final_words(pair: PairVerdict) -> str:
 def after_number(pair: PairVerdict) -> str:
     """Verdict and reason after what else stands on hover: `; ▼ FASTER (…)`; empty without one."""
     return f"; {word_of(pair)} ({details(pair)})" if pair.verdict is not None else ""
-
-
-def verdict_choices() -> tuple[tuple[str, str], ...]:
-    """CSS class and word of every verdict, as a reader chooses among them."""
-    return tuple((CSS[verdict], word(verdict)) for verdict in ORDER)
 
 
 def verdict_key() -> str:

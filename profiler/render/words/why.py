@@ -22,6 +22,8 @@ from profiler.render.words.names import plain_kernel
 
 MOST_NAMED = 4
 """Parts that the sentence of an account names; the rest are added up."""
+MOST_PARTS = 9
+"""Parts of an account that have a row of their own."""
 _MOST_POOLED = 3
 """Kernels of each side that are named where several are compared together."""
 _SMALL = 0.03
@@ -343,9 +345,9 @@ def _kernel_count_clause(pair: PairWhy) -> str:
     return f", with {counted(counts[0], 'kernel')} against {counts[1]}"
 
 
-def account_rows(account: Account, most: int) -> list[tuple[str, float]]:
-    """The largest parts of an account, at most so many, in words and ns; then all others as one."""
-    parts = account.parts[:most]
+def account_rows(account: Account) -> list[tuple[str, float]]:
+    """The largest parts of an account in words and ns, at most MOST_PARTS; all others as one."""
+    parts = account.parts[:MOST_PARTS]
     rows = [(part_words(part), part.ns) for part in parts]
     other_count = len(account.parts) - len(parts)
     if other_count:
@@ -678,13 +680,6 @@ def _joined_causes(causes: Sequence[str]) -> str:
 def cause_words(name: str) -> str:
     """Name of a cause."""
     return CAUSES.get(name, name.replace("_", " "))
-
-
-def limit_kind_words(why: CellWhy) -> str:
-    """Limit of the longest kernel of a cell, in two or three words."""
-    if not why.kernels:
-        return "nothing that was counted"
-    return roof_words(why.kernels[0].limit)
 
 
 def limit_of_cell(why: CellWhy) -> str:
