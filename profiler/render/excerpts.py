@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -23,7 +22,7 @@ from profiler.outside_text import escaped_markdown
 from profiler.planning.cell_filter import problems_called
 from profiler.render.figures.charts import Chart, bar_chart
 from profiler.render.figures.drawing import scaled_label
-from profiler.render.html import moment, render
+from profiler.render.html import asset, moment, render
 from profiler.render.tables.main_table import CellRow, main_table
 from profiler.render.tables.rows import Column, Row, SmallTable, text_column
 from profiler.render.words.cards import first_answer
@@ -98,8 +97,7 @@ def _chart(findings: Findings) -> Chart | None:
 
 def colours() -> Markup:
     """Declarations of the colours that figures refer to."""
-    sheet = files("profiler.render").joinpath("assets", "page.css").read_text(encoding="utf-8")
-    return Markup(" ".join(_VARIABLE.findall(sheet)))  # noqa: S704 - a file of this package
+    return Markup(" ".join(_VARIABLE.findall(asset("page.css"))))  # noqa: S704 - of this package
 
 
 # ---- the main table ------------------------------------------------------------------------------

@@ -161,18 +161,19 @@ def compile_templates() -> None:
 def _assets() -> Mapping[str, Markup]:
     """Styles and scripts by the names that templates have for them."""
     # All of the page's script waits for the data.
-    scripts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
+    scripts = Markup("\n").join(asset(f"{name}.js") for name in SCRIPTS)
     waiting = Markup('(async () => {\n"use strict";\n') + scripts + Markup("\n})();\n")
     return {
-        "css": _asset("page.css"),
-        "script": _asset("shared.js") + waiting,
-        "timeline_css": _asset("timeline.css"),
-        "timeline_script": _asset("timeline.js"),
-        "perfetto_script": _asset("perfetto.js"),
+        "css": asset("page.css"),
+        "script": asset("shared.js") + waiting,
+        "timeline_css": asset("timeline.css"),
+        "timeline_script": asset("timeline.js"),
+        "perfetto_script": asset("perfetto.js"),
     }
 
 
 @cache
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
+    """Text of a style sheet or a script."""
     text = files("profiler.render").joinpath("assets", name).read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704 - a file of this package, with nothing of a user in it

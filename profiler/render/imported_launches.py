@@ -108,8 +108,9 @@ def _kinds_table(groups: LaunchGroups) -> SmallTable:
     """A row for each group that has room: medians of the first metrics of the catalogue."""
     total = "Duration of all launches of this kind together"
     spread = "Shortest and longest duration, where they are far apart"
+    around = "NVTX ranges around the launch, outermost first"
     columns = (
-        *((_range("NVTX ranges around the launch, outermost first"),) * groups.has_ranges),
+        *((frame_text("range", "range", around),) * groups.has_ranges),
         frame_text("grid", "grid_size"),
         frame_text("block", "block_size"),
         frame_column("launches", COUNT),
@@ -123,10 +124,6 @@ def _kinds_table(groups: LaunchGroups) -> SmallTable:
     return frame_table(
         caption, "kernel", columns, rows, len(rows), head_row=_kernel_row, reading=reading
     )
-
-
-def _range(hint: str) -> Column[FrameRow]:
-    return frame_text("range", "range", hint)
 
 
 def _metric_columns(groups: LaunchGroups) -> Iterator[Column[FrameRow]]:
@@ -173,9 +170,10 @@ def _launches_table(launches: pd.DataFrame, groups: LaunchGroups) -> SmallTable:
     head = launches.head(MOST_LAUNCHES).reindex(columns=names)
     texts = {name: head[name].astype(object).map(word) for name in names[:3]}
     head = head.assign(id=texts["id"], kernel=texts["kernel"], range=texts["full_range"])
+    around = "NVTX ranges around the launch, whole, outermost first"
     columns = (
         Column[FrameRow]("id", lambda row: Datum(row["id"], row["id"])),
-        *((_range("NVTX ranges around the launch, whole, outermost first"),) * groups.has_ranges),
+        *((frame_text("range", "range", around),) * groups.has_ranges),
         *_metric_columns(groups),
     )
     room = with_room(head)

@@ -6,7 +6,6 @@ from typing import Any
 
 from profiler.errors import UsageError
 from profiler.findings.findings import Findings
-from profiler.findings.programs import Programs
 from profiler.model import FEWEST_BLOCKS
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import PAGE_KINDS, TIMELINES, load_part
@@ -112,11 +111,10 @@ def _tables(findings: Findings) -> dict[str, Any]:
         "facets": facets,
         "cell_numbers": findings.programs.cell_numbers,
         "builds": builds_of(findings),
-        "code_groups": _code_groups(findings.programs),
+        # Names of variants that share their machine code, the measured one first.
+        "code_groups": [
+            (findings.programs.labels[owner], *aliases)
+            for owner, aliases in findings.programs.aliases.items()
+        ],
         "data": embed.pack(embed.payload(findings, facets)),
     }
-
-
-def _code_groups(programs: Programs) -> tuple[tuple[str, ...], ...]:
-    """Names of variants that share their machine code, the measured one first."""
-    return tuple((programs.labels[owner], *aliases) for owner, aliases in programs.aliases.items())

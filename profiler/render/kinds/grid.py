@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
@@ -51,7 +50,7 @@ from profiler.render.tables.grids import (
     short_ratio,
     short_ratio_datum,
 )
-from profiler.render.tables.heats import RatioScale, scale_of
+from profiler.render.tables.heats import scale_of
 from profiler.render.tables.rows import Column, Datum, Row, SmallTable, text_column, verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.names import shorten
@@ -81,7 +80,11 @@ def grid_view(findings: Findings) -> View:
     blocks = [
         {
             "grid": grid,
-            "pairs": _pair_heats(findings, grid, scale),
+            "pairs": [
+                (pair.name, heat)
+                for pair in pairs.compared_pairs
+                if (heat := pair_heat(findings.programs, pairs, pair, grid, scale))
+            ],
             "metrics": [
                 heats
                 for quantity in quantities
@@ -111,17 +114,6 @@ def grid_view(findings: Findings) -> View:
             if (lists := grid_kernels(findings.programs, kernels, grid))
         },
     }
-
-
-def _pair_heats(
-    findings: Findings, grid: Grid, scale: RatioScale
-) -> tuple[tuple[str, dict[str, Any]], ...]:
-    pairs = grid_pairs_of(findings)
-    heats = (
-        (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale))
-        for pair in pairs.compared_pairs
-    )
-    return tuple((name, heat) for name, heat in heats if heat is not None)
 
 
 # ---- what is shown of every cell -----------------------------------------------------------------

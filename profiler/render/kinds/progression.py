@@ -106,10 +106,10 @@ def progression_view(findings: Findings) -> View:
     }
 
 
-def rung_name(rung: Rung) -> str:
+def rung_name(rung: Rung, *, full: bool = False) -> str:
     """Number and note, or number and name, as figures and tables call a version."""
-    name = rung.variant.label
-    return name if _NUMBERED.match(name) else f"{rung.number}\u2002{name}"
+    name = rung.variant.name if full else rung.variant.label
+    return name if _NUMBERED.match(rung.variant.label) else f"{rung.number}\u2002{name}"
 
 
 def rung_number(rung: Rung) -> str:
@@ -315,7 +315,7 @@ def ledger(findings: Findings, ladder: Sequence[Rung]) -> dict[str, Any] | None:
         "lines": [
             {
                 "number": rung.number,
-                "version": _version(rung),
+                "version": rung_name(rung, full=True),
                 "row": row,
                 "moved": counter_bars(rung, problem, medians),
                 "why_none": _why_nothing(programs, rung, problem),
@@ -323,11 +323,6 @@ def ledger(findings: Findings, ladder: Sequence[Rung]) -> dict[str, Any] | None:
             for rung, row in zip(ladder, table.lines, strict=True)
         ],
     }
-
-
-def _version(rung: Rung) -> str:
-    name = rung.variant.name
-    return name if _NUMBERED.match(rung.variant.label) else f"{rung.number}\u2002{name}"
 
 
 def _ledger_columns(numbers: CellNumbers, problem: Problem) -> list[Column[Rung]]:

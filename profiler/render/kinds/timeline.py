@@ -33,7 +33,7 @@ from profiler.render.figures.ratio_rows import RowText, strip_axes, write_beside
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.picture import drawn_bars
 from profiler.render.timeline.section import make_section, named_timelines
-from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
+from profiler.render.timeline.still_figure import PHASE_NAMES, phase_colour
 from profiler.render.timeline.timeline_tables import (
     NamedTimeline,
     phase_shares,
@@ -140,7 +140,7 @@ def units_chart(findings: Findings) -> Chart | None:
         reading += f" {len(cells) - MOST_CELLS} more stand below."
     entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
     entries.append(symbol_handle("other", styles.OTHER, "s"))
-    figure = units(rows, entries[: len(PHASE_COLOURS) + 1])
+    figure = units(rows, entries[: len(PHASE_NAMES) + 1])
     return make_chart("first", f"One {unit_name} of each variant", reading, figure)
 
 

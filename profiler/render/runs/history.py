@@ -19,6 +19,7 @@ from profiler.render.figures.axes import (
     Scale,
     Ticks,
     legend,
+    limits,
     linear_ticks,
     panel_axes,
     places,
@@ -36,6 +37,8 @@ MOST_PANELS = 12
 MOST_ROWS = 1000
 _PANELS_OF_VARIANT = 2
 _TITLE = 40
+_ROOM = 0.15
+"""Room at both ends of an axis that does not begin at 0, by its length."""
 VERDICT_ROLES: Mapping[Verdict | None, str] = {
     Verdict.FASTER: "best",
     Verdict.SLOWER: "baseline",
@@ -199,12 +202,8 @@ def history_figure(
 
 def _limits(marks: Sequence[Mark], *, from_zero: bool) -> tuple[float, float]:
     """Ends of the upward axis of a panel, with room above."""
-    ends = ends_of(marks)
-    low, high = min(filter(math.isfinite, ends)), max(filter(math.isfinite, ends))
-    if from_zero:
-        return 0.0, high * 1.12
-    room = 0.15 * (high - low) or 0.01 * abs(high) or 1.0
-    return low - room, high + room
+    ends = list(filter(math.isfinite, ends_of(marks)))
+    return (0.0, max(ends) * 1.12) if from_zero else limits(ends, margin=_ROOM)
 
 
 def _draw_panel(axes: Axes, across: Scale, marks: Sequence[Mark], unit_name: str | None) -> None:

@@ -30,10 +30,8 @@ from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-PHASE_COLOURS = (styles.BEST, styles.BASELINE, *styles.SERIES)
-"""Colours of the first phases in their order; all others are grey."""
-PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3", "series-4")
-"""Names of these colours among the page's variables."""
+PHASE_NAMES = tuple(styles.COLOURS)
+"""Names of the colours of the first phases, in their order; all others are grey."""
 
 _LEFT_IN, _RIGHT_IN = 1.75, 0.15
 _ROW_IN, _HEAD_IN, _AXIS_IN, _OVERVIEW_IN = 0.24, 0.24, 0.42, 0.5
@@ -140,7 +138,7 @@ def _draw_bars(rows: RowAxes, across: Scale, panel: TimelinePanel) -> None:
 
 def phase_colour(phase: int) -> str:
     """Colour of a phase by its number; those without one are grey."""
-    return PHASE_COLOURS[phase] if 0 <= phase < len(PHASE_COLOURS) else styles.OTHER
+    return styles.colour_of(phase_name(phase))
 
 
 def phase_name(phase: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -220,14 +220,11 @@ def _call_datum(name: str, place: int, cell: NamedTimeline) -> Datum:
     """Number (0) or host time (1) of the calls of a name in a cell."""
     table = cell.timeline.calls
     rows = table[table["name"] == name].to_dict("records")
-    return _call_data(rows[0] if rows else None)[place]
-
-
-def _call_data(row: Mapping[Any, Any] | None) -> tuple[Datum, Datum]:
-    if row is None:
-        return Datum("0", "0"), Datum(title="not called", css="none")
+    if not rows:
+        return (Datum("0", "0"), Datum(title="not called", css="none"))[place]
+    row = rows[0]
     title = f"{numbers.show(row['low_ns'], 'ns')} to {numbers.show(row['high_ns'], 'ns')}"
-    return _number(row["calls"]), Datum.quantity(row["host_ns"], "ns", "", title)
+    return (_number(row["calls"]), Datum.quantity(row["host_ns"], "ns", "", title))[place]
 
 
 def _call_totals(cell: NamedTimeline) -> tuple[Datum, Datum]:

@@ -49,7 +49,7 @@ from profiler.render.words.headline import (
     kind_sentence,
     reference_clause,
 )
-from profiler.render.words.names import in_sentence, label_keys, quoted, shared_words, usual_words
+from profiler.render.words.names import in_sentence, key_to_names, quoted
 from profiler.render.words.places import common_condition, places, where
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.signs import CSS, OUTCOME_WORDS, SYMBOLS
@@ -95,8 +95,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 
     What one must know to read the names, where they are not plain, follows the sentence.
     """
-    keys_of_names = (label_keys, usual_words, *([shared_words] if findings.search else []))
-    key = " ".join(filter(None, (of_names(findings.programs) for of_names in keys_of_names)))
+    key = key_to_names(findings.programs, with_shared=findings.search is not None)
     return (
         headline(findings),
         *([sentence_of(key)] if key else []),

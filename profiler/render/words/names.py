@@ -59,10 +59,13 @@ def label_keys(programs: Programs) -> str:
     return f"Names: {JOINT.join(keys)}." if names.from_parameters and keys else ""
 
 
-def key_to_names(programs: Programs) -> str:
-    """Key to the labels in one line; empty where they are plain names."""
-    sentences = (label_keys(programs), usual_words(programs), shared_words(programs))
-    return " ".join(filter(None, sentences))
+def key_to_names(programs: Programs, *, with_shared: bool = True) -> str:
+    """Key to the labels in one line; empty where they are plain names.
+
+    `with_shared`: also what all variants share, which no label has.
+    """
+    shared = shared_words(programs) if with_shared else ""
+    return " ".join(filter(None, (label_keys(programs), usual_words(programs), shared)))
 
 
 # ---- kernels -------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import math
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TypeGuard
 
 from profiler.model import Problem, Scalar
+from profiler.planning.problem_names import is_number
 from profiler.render.words.comparisons import value_name
 
 _NAMED = 2
@@ -104,18 +104,14 @@ def _bounds(
     key: str, values: Mapping[str, Scalar], bounded_values: Collection[Scalar | None]
 ) -> Iterator[Condition]:
     """The conditions that numbers are at most the largest of some, and at least the least."""
-    numbers = {problem: value for problem, value in values.items() if _is_number(value)}
+    numbers = {problem: value for problem, value in values.items() if is_number(value)}
     if len(numbers) < len(values):
         return
-    ends = [value for value in bounded_values if _is_number(value)]
+    ends = [value for value in bounded_values if is_number(value)]
     most, least = max(ends), min(ends)
     for sign, end, keeps in (("\u2264", most, operator.le), ("\u2265", least, operator.ge)):
         within_bound = frozenset(problem for problem, value in numbers.items() if keeps(value, end))
         yield f"{key} {sign} {value_name(end)}", within_bound
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float)
 
 
 def _values(key: str, problems: Sequence[Problem]) -> dict[str, Scalar]:
@@ -125,7 +121,7 @@ def _values(key: str, problems: Sequence[Problem]) -> dict[str, Scalar]:
 
 def _order(value: Scalar) -> tuple[float, str]:
     """Key that sorts numbers by their size, and before all else."""
-    return (value, "") if _is_number(value) else (math.inf, str(value))
+    return (value, "") if is_number(value) else (math.inf, str(value))
 
 
 def _condition_clauses(selected: Sequence[Problem], problems: Sequence[Problem]) -> str:
