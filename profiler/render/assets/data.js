@@ -5,6 +5,8 @@ const data = $("data") ? await unpacked($("data")) : null;
 root.classList.add("js");
 
 const size = data?.cells?.variant?.length ?? 0;
+const primaryMetric = data?.metrics?.find(({ name }) => name === data.primary);
+const baselineVariant = data?.variants?.findIndex(({ id }) => id === data.baseline);
 const comparisonOf = (key) => data?.comparisons?.find((comparison) => comparison.key === key);
 const valuesAt = (table, index) => Object.fromEntries(
   Object.entries(table).map(([name, column]) => [name, column[index]]),

@@ -68,8 +68,7 @@ const noiseFloor = (svg, baseline, metric, scale, top, bottom) => {
 const dots = (metric) => {
   const cells = opened.cells.map((cell) => [cell, label(cell)]);
   const problem = data.cells.problem[opened.cells[0]];
-  const reference = data.variants.findIndex((variant) => variant.id === data.baseline);
-  const baseline = cellAt(reference, problem);
+  const baseline = cellAt(baselineVariant, problem);
   if (baseline !== undefined && !opened.cells.includes(baseline)) cells.push([baseline, `${label(baseline)}, the baseline`]);
   const groups = cells.map(([cell, name]) => groupOf(cell, metric, name))
     .filter((group) => group.fields.n !== null);
@@ -96,11 +95,8 @@ const dots = (metric) => {
   svg.setAttribute("aria-label", `${metric.label}: samples of ${groups.map((group) => group.name).join("; ")}`);
   return [svg, floor, own];
 };
-const sampled = () => data.metrics.filter(
-  (metric) => opened.cells.some((cell) => samplesOf(metric.name, cell).length),
-);
 const samplesPart = () => {
-  const metrics = sampled();
+  const metrics = data.metrics.filter(({ name }) => opened.cells.some((cell) => samplesOf(name, cell).length));
   if (!metrics.length) return make("p", { class: "muted" }, "All samples of a metric are the same, or none were taken.");
   const metric = metrics.find(({ name }) => name === (opened.metric ?? data.primary)) ?? metrics[0];
   const select = make("select", {}, ...metrics.map(({ name, label: text }) => make("option", { value: name, selected: name === metric.name }, text)));
@@ -122,11 +118,10 @@ const samplesPart = () => {
 const label = (cell) => nameOf(data.cells.variant[cell]);
 const durationPart = (cell) => {
   const { name: full, label: short } = data.variants[cellOf(cell).variant];
-  const metric = data.metrics.find(({ name }) => name === data.primary);
   const { outcome, cause, missing_metrics: missing, duplicate_of: owner, blocks, slow } = cellOf(cell);
   const { also = [] } = data.variants[cellOf(cell).variant];
-  const { n, median, low, high, min, max, rank, source: from } = metric ? fieldsOf(metric, cell) : { n: null };
-  const written = (value) => show(value, metric.unit);
+  const { n, median, low, high, min, max, rank, source: from } = primaryMetric ? fieldsOf(primaryMetric, cell) : { n: null };
+  const written = (value) => show(value, primaryMetric.unit);
   const facts = [
     n === null ? "" : `${n} samples${from === "final" ? " of the confirmation" : ""}, from ${written(min)} to ${written(max)}`,
     blocks ? `${written(blocks[0])} in the ${blocks[1]} timing blocks` : "",
@@ -306,9 +301,8 @@ const closePane = () => {
 const otherThan = (cell) => {
   const { problem } = cellOf(cell);
   const others = data.cells.problem.map((at, index) => (at === problem ? index : -1)).filter((index) => index >= 0 && index !== cell);
-  const reference = data.variants.findIndex((variant) => variant.id === data.baseline);
-  const rank = (index) => data.metrics.find(({ name }) => name === data.primary)?.summary.rank[index];
-  return others.find((index) => cellOf(index).variant === reference) ?? others.find((index) => rank(index) === 1) ?? others[0];
+  const rank = (index) => primaryMetric?.summary.rank[index];
+  return others.find((index) => cellOf(index).variant === baselineVariant) ?? others.find((index) => rank(index) === 1) ?? others[0];
 };
 $("pin")?.addEventListener("click", () => {
   opened.pinned = !opened.pinned;

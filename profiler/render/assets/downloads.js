@@ -33,9 +33,7 @@
     const style = getComputedStyle(figure);
     copy.setAttribute("style", `font-family: ${style.fontFamily.replaceAll('"', "'")}`);
     all("title", copy).forEach((title) => title.remove());
-    const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: "var(--page)" })) back.setAttribute(key, value);
-    copy.querySelector("style")?.after(back);
+    copy.querySelector("style")?.after(make("rect", { width: "100%", height: "100%", fill: "var(--page)" }));
     return { text: plain(new XMLSerializer().serializeToString(copy), figure), ...size };
   };
   const asPng = async ({ text, width, height }) => {

@@ -18,8 +18,7 @@ const markTitle = ({ dataset }) => {
   const name = nameOf(dataset.variant) + (dataset.hover ? `: ${dataset.hover}` : "");
   if (dataset.cell === undefined || !size) return name;
   const cell = Number(dataset.cell);
-  const metric = data.metrics.find(({ name: key }) => key === data.primary);
-  const median = metric ? `: ${show(fieldsOf(metric, cell).median, metric.unit)}` : "";
+  const median = primaryMetric ? `: ${show(fieldsOf(primaryMetric, cell).median, primaryMetric.unit)}` : "";
   return `${name}, ${problemNames[data.cells.problem[cell]]}${median}`;
 };
 document.addEventListener("mouseover", (event) => { // names of marks, where they are asked for

@@ -1,6 +1,7 @@
 """Names on a page: chips and labels of variants, kernels as people wrote them."""
 
 import lxml.html
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,13 @@ from profiler.render.figures.charts import bar_marks, dot_marks
 from profiler.render.figures.drawing import legend_columns
 from profiler.render.page import render_page
 from profiler.render.words.answer import sentences
-from profiler.render.words.names import kernel_list, key_to_names, readable_kernel
+from profiler.render.words.names import (
+    kernel_list,
+    kernel_lists_by_cell,
+    kernels_by_cell,
+    key_to_names,
+    readable_kernel,
+)
 from profiler.render.words.signs import word
 
 
@@ -124,3 +131,11 @@ def test_a_column_of_names_is_a_text_or_a_list():
     )
     assert kernel_list(["a", "b"]) == ("a", "b")
     assert kernel_list("") == kernel_list(None) == kernel_list(float("nan")) == ()
+
+
+def test_kernels_of_a_cell_are_those_of_its_first_sample_that_saw_any():
+    kernel_names = [None, "x; y", "z", "x; y", ""]
+    samples = pd.DataFrame({"cell": [*"aaaab"], "kernel_names": kernel_names})
+    assert kernel_lists_by_cell(samples) == {"a": [("x", "y"), ("z",)]}
+    assert kernels_by_cell(samples) == {"a": ("x", "y")}
+    assert kernels_by_cell(samples[["cell"]]) == {}
