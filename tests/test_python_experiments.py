@@ -88,7 +88,10 @@ def test_a_file_of_functions_is_an_experiment(functions):
 def test_what_was_checked_is_read_by_its_name(functions):
     _, done, again = functions
     assert again.code == 4
-    assert again.out.splitlines() == done.json["answer"]
+    *answer, cause = again.out.splitlines()
+    assert answer == done.json["answer"]
+    (failure,) = done.json["failures"]
+    assert cause == f"The first: fails at {failure['problem']}: {failure['cause']}"
 
 
 def test_stdout_has_nothing_but_markdown(first):

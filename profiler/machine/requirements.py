@@ -157,7 +157,7 @@ def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
         if name != IN_KERNEL.name and Need.GPU in needs and Need.NCU not in needs:
             raise UsageError(
                 f"collect.device: {name} measures on a GPU, not on the CPU.",
-                remedy=f"Leave out --fast, or {name} of collect.collectors. {_ON_CPU}",
+                remedy=f"Leave out {name} of collect.collectors (--fast is cupti). {_ON_CPU}",
             )
 
 
