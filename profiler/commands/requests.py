@@ -156,7 +156,7 @@ _MEASURING_FLAGS = {
 
 
 def given_flags(request: object, flags: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of some flags, by the attribute of each, that a request gives a value."""
+    """Flags to which a request gives a value; `flags`: flag by the attribute of the request."""
     values = {flag: getattr(request, name, None) for name, flag in flags.items()}
     return tuple(
         flag
