@@ -282,7 +282,7 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _short_name(roof: str) -> str:
     names = {"dram": "DRAM", "l2": "L2", "l1": "L1", "shared": "shared memory", "fp32": "FP32"}
-    return names.get(roof, f"tensor cores {roof.removeprefix('tensor_').upper()}")
+    return names.get(roof, roof_words(roof))
 
 
 def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame) -> str:

@@ -285,7 +285,7 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(fin
         "DRAM 4.81 TB/s (copy 4.33)",
         "L2 8.19 TB/s",
         "L1 30.4 TB/s",
-        "tensor cores BF16 973 TFLOP/s (product 681)",
+        "tensor cores (BF16) 973 TFLOP/s (product 681)",
     ):
         assert text in drawn.drawing
     assert "FP32 arithmetic: out of memory" in drawn.reading
