@@ -155,9 +155,10 @@ def _require_collectors_of_a_cpu(collectors: Sequence[str]) -> None:
     for name in collectors:
         needs = COLLECTORS[name].needs
         if name != IN_KERNEL.name and Need.GPU in needs and Need.NCU not in needs:
+            flag = "--fast, or " if name == "cupti" else ""
             raise UsageError(
                 f"collect.device: {name} measures on a GPU, not on the CPU.",
-                remedy=f"Leave out {name} of collect.collectors (--fast is cupti). {_ON_CPU}",
+                remedy=f"Leave out {flag}{name} of collect.collectors. {_ON_CPU}",
             )
 
 

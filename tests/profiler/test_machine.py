@@ -107,11 +107,12 @@ def test_a_gpu_that_is_not_there_is_answered_with_those_that_are(find):
 def test_on_a_cpu_what_needs_a_gpu_is_refused_and_the_timer_named(find):
     with pytest.raises(UsageError, match="cupti measures on a GPU, not on the CPU") as refused:
         find("device: cpu, collectors: [timer, cupti],", gpu=H200)
-    with pytest.raises(UsageError, match="sustained measures on a GPU, not on the CPU"):
+    with pytest.raises(UsageError, match="sustained measures on a GPU, not on the CPU") as other:
         find("device: cpu, collectors: [timer, sustained],", gpu=H200)
+    assert other.value.remedy.startswith("Leave out sustained of collect.collectors. ")
     with pytest.raises(EnvironmentUnusable, match="ncu") as missing:
         find("device: cpu, collectors: ncu,", gpu=None, ncu="/nowhere/ncu")
-    assert refused.value.remedy.startswith("Leave out cupti of collect.collectors (--fast ")
+    assert refused.value.remedy.startswith("Leave out --fast, or cupti of collect.collectors. ")
     for error in (refused, missing):
         assert "What can run on the CPU is timed there with --timer" in error.value.remedy
     with pytest.raises(EnvironmentUnusable, match="ncu") as of_program:
