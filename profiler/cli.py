@@ -217,7 +217,7 @@ _REMEDIES = {
     **dict.fromkeys(_NO_ROOM, "Make room, or write to another folder."),
     **dict.fromkeys(_NO_NAME, "Give another name."),
 }
-"""What to do by the number of an error of the host."""
+"""Remedy by the number of an error of the host."""
 _NO_THREAD = "can't start new thread"
 _MORE_THREADS = "Raise the limit of processes (ulimit -u), or end others."
 

@@ -33,7 +33,8 @@ class Reference:
     """Why variants are compared with a result that may be wrong; empty without doubt."""
 
 
-ALL_SIGNS = (-1, -2, -3, -4)
+_SIGNS = tuple(itertools.product((1, -1), repeat=2))
+ALL_SIGNS = range(-len(_SIGNS), 0)
 """Seeds by which `nudge` moves all elements of a tensor alike."""
 
 
@@ -47,9 +48,8 @@ def nudge(tensors: Iterable[torch.Tensor], seed: int) -> None:
     if seed >= 0:
         _scale(tensors, seed, dict.fromkeys(wide_types, NUDGE))
         return
-    signs = 1 - 2 * (-seed & 1), 1 - 2 * (-seed >> 1 & 1)
     numbers = (tensor.detach() for tensor in tensors if tensor.dtype.to_real() in wide_types)
-    for tensor, sign in zip(numbers, itertools.cycle(signs), strict=False):
+    for tensor, sign in zip(numbers, itertools.cycle(_SIGNS[seed]), strict=False):
         tensor.mul_(1.0 + sign * NUDGE)
 
 

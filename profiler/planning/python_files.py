@@ -91,12 +91,15 @@ def _tree(file: Path, display_name: str) -> ast.Module:
 
 
 def is_experiment(tree: ast.Module) -> bool:
-    """Whether a file calls `Experiment`, or makes inputs as an experiment of functions does.
+    """Whether a file is an experiment of functions, or a task of KernelBench."""
+    is_task = {MODEL, MODEL_INPUTS} <= dict(definitions(tree.body)).keys()
+    return is_task or has_functions(tree)
 
-    Or is a task of KernelBench.
-    """
+
+def has_functions(tree: ast.Module) -> bool:
+    """Whether a file calls `Experiment`, or makes inputs as an experiment of functions does."""
     inputs = dict(definitions(tree.body)).get("inputs")
-    if isinstance(inputs, ast.FunctionDef | ast.AsyncFunctionDef) or has_modules(tree):
+    if isinstance(inputs, ast.FunctionDef | ast.AsyncFunctionDef):
         return True
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(
@@ -104,11 +107,6 @@ def is_experiment(tree: ast.Module) -> bool:
         or (isinstance(called, ast.Attribute) and called.attr == "Experiment")
         for called in calls
     )
-
-
-def has_modules(tree: ast.Module) -> bool:
-    """Whether a file is a task of KernelBench, unless it is an experiment in another way."""
-    return {MODEL, MODEL_INPUTS} <= dict(definitions(tree.body)).keys()
 
 
 def _missing_functions(
@@ -226,7 +224,7 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
 def new_models(file: Path) -> tuple[PublicFunction, ...]:
     """Classes of a file that answer a task of KernelBench; raises SpecError for invalid Python."""
     return tuple(
-        PublicFunction(name, node.lineno, (ast.get_docstring(node) or "").partition("\n")[0], {})
+        PublicFunction(name, node.lineno, _first_line(node), {})
         for name, node in definitions(_tree(file, str(file)).body)
         if isinstance(node, ast.ClassDef) and name.startswith(NEW_MODEL)
     )
@@ -253,5 +251,9 @@ def _public_function(node: ast.FunctionDef) -> PublicFunction:
         for arg, value in defaults
         if isinstance(value, ast.List)
     }
-    note = (ast.get_docstring(node) or "").partition("\n")[0]
-    return PublicFunction(node.name, node.lineno, note, grid)
+    return PublicFunction(node.name, node.lineno, _first_line(node), grid)
+
+
+def _first_line(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """First line of a docstring; empty without one."""
+    return (ast.get_docstring(node) or "").partition("\n")[0]

@@ -22,7 +22,7 @@ from profiler.model import Cell
 from profiler.parse import runner_journal
 from profiler.planning.function_sources import measured_sources
 from profiler.planning.plan import command_values
-from profiler.planning.python_files import has_modules, is_experiment
+from profiler.planning.python_files import has_functions
 from profiler.planning.spec import (
     CommandWorkload,
     CudaWorkload,
@@ -101,7 +101,7 @@ def parted_file(workload: Workload, base: Path) -> tuple[Path, ast.Module] | Non
         tree = ast.parse(entry.file.read_bytes())
     except (SyntaxError, ValueError, OSError):  # the runner will say so
         return None
-    if not is_experiment(tree) or has_modules(tree) or _is_imported(entry):
+    if not has_functions(tree) or _is_imported(entry):
         return None
     return entry.file, tree
 

@@ -71,8 +71,6 @@ class Rounds:
         self, functions: FunctionWorkload, problem: Parameters, device: torch.device
     ) -> None:
         self._functions, self._problem, self.device = functions, problem, device
-        self._first_rounding: tuple[Tensors, Rounding] | None = None
-        """Right result of the first round, and what rounding explains there by element."""
         self.like = first = self._make_round(0)
         self._rounds: deque[Round] = deque([first], maxlen=_KEPT_ROUNDS)
         self._require_other_rounds(first)
@@ -137,16 +135,19 @@ class Rounds:
         fixed = rounding.largest_errors()
         if all(map(_has_one_bound, own_tensors)):  # and what finds others may be freed
             return Round(number, inputs, tensors, expected, fixed, fixed)
-        first_expected, first_rounding = self._first_rounding or (expected, rounding)
-        self._first_rounding = first_expected, first_rounding
+        return Round(number, inputs, tensors, expected, partial(self._quick, fixed), rounding)
 
-        def quick(output: int, dtype: torch.dtype, right: torch.Tensor) -> float | torch.Tensor:
-            if not is_whole(right) or not first_expected[output].numel():
-                return fixed(output, dtype, right)
-            errors = first_rounding(output, dtype, first_expected[output])
-            return float(torch.as_tensor(errors).max())
-
-        return Round(number, inputs, tensors, expected, quick, rounding)
+    def _quick(
+        self, fixed: Allowed, output: int, dtype: torch.dtype, right: torch.Tensor
+    ) -> float | torch.Tensor:
+        """Error that is allowed in an output; in whole numbers the largest of the first round."""
+        first = self.like
+        if first.expected is None or first.exact_rounding is None or not is_whole(right):
+            return fixed(output, dtype, right)
+        first_right = first.expected[output]
+        if not first_right.numel():
+            return fixed(output, dtype, right)
+        return float(torch.as_tensor(first.exact_rounding(output, dtype, first_right)).max())
 
 
 def _messages_of(arguments: Arguments) -> tuple[dict[str, Any], Tensors]:
@@ -401,7 +402,7 @@ class RefereedWorkload:
 
     @cached_property
     def _candidate_options(self) -> VariantOptions:
-        """A candidate may write into the inputs where the baseline does."""
+        """Options of a candidate's variants; they may write into inputs if the baseline does."""
         _, of_baseline = next(self._experiment.baseline_function().combinations())
         has_modules = self._experiment.init_inputs is not None
         return VariantOptions(setup=has_modules, in_place=of_baseline.in_place)

@@ -117,16 +117,16 @@ def test_a_further_pass_of_counters_shows_that_the_session_goes_on(reporter):
 @pytest.mark.parametrize("fails_again", [False, True])
 def test_an_illegal_address_is_no_failure_until_its_second_try_decides(reporter, fails_again):
     illegal = {**failure("a..p", "misaligned"), "outcome": "illegal_address"}
-    one = reporter()
+    printer = reporter()
     counts = {"a..p": 2, "b..p": 1}
-    with VisitProgress(one, "timing", CELLS, counts, clock=Clock()) as progress:
+    with VisitProgress(printer, "timing", CELLS, counts, clock=Clock()) as progress:
         for record in (visited("b..p"), visited("a..p"), illegal):
             progress.record(record)
         progress.settle(failed_cells=())
-        assert "FAILED" not in said(one)
+        assert "FAILED" not in said(printer)
         progress.record(illegal if fails_again else visited("a..p"))
         progress.settle(failed_cells=("a..p",) if fails_again else ())
-    lines = said(one).splitlines()
+    lines = said(printer).splitlines()
     assert lines == [
         *(["A 4096  FAILED illegal_address: misaligned"] if fails_again else []),
         "timing: 3/3 visits, 2/2 cells in 0.0 s",
@@ -210,11 +210,11 @@ def test_only_some_failures_have_a_line_and_none_is_longer_than_a_line(reporter)
     }
     counts = dict.fromkeys(cells, 1)
     for verbose, lines in ((False, 10 + 2), (True, 13 + 1)):
-        one = reporter(verbose=verbose)
-        with VisitProgress(one, "timing", cells, dict(counts), clock=Clock()) as progress:
+        printer = reporter(verbose=verbose)
+        with VisitProgress(printer, "timing", cells, dict(counts), clock=Clock()) as progress:
             for cell in cells:
                 progress.failed(cell, cell + "x" * 1000)
-        text = said(one).splitlines()
+        text = said(printer).splitlines()
         assert len(text) == lines
         assert max(map(len, text)) < 200
         assert ("timing: 3 more failed; the results tell why" in text) is not verbose
@@ -224,11 +224,13 @@ def test_a_cause_has_one_line_whatever_it_costs(reporter):
     cells = {
         f"c{n}..p": Cell(f"c{n}..p", Variant("c", "C"), Problem("p", "4096")) for n in range(3)
     }
-    one = reporter()
-    with VisitProgress(one, "timing", cells, dict.fromkeys(cells, 1), clock=Clock()) as progress:
+    printer = reporter()
+    with VisitProgress(
+        printer, "timing", cells, dict.fromkeys(cells, 1), clock=Clock()
+    ) as progress:
         for cell in cells:
             progress.failed(cell, "raised: NameError", with_problem=True)
-    first, *_, last = said(one).splitlines()
+    first, *_, last = said(printer).splitlines()
     assert first == "all at 4096  FAILED raised: NameError"
     assert last == "timing: 2 more failed in the same way"
 

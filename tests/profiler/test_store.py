@@ -211,7 +211,7 @@ def test_what_is_no_folder_of_an_attempt_holds_none(place):
     (attempt.parent / "a file").write_text("")
     (attempt.parent / "nowhere").symlink_to("no such folder")
     (attempt.parent / "loop").symlink_to("loop")
-    assert [found.folder for found in place.run.attempts()] == [attempt]
+    assert [run_attempt.folder for run_attempt in place.run.attempts()] == [attempt]
 
 
 def test_a_number_is_never_given_twice(place):

@@ -1004,7 +1004,7 @@ def test_whole_numbers_are_not_off_by_one_because_all_of_them_may_be():
 
 
 def test_halfway_between_two_whole_numbers_both_are_right():
-    """Of bfloat16, so many lie there that rounding in float32 and in float64 differ at 3 %."""
+    """At 3 % of bfloat16 numbers float32 and float64 round to another of the two."""
 
     def rounded(x, scale, shift=0.0):
         return (x.float() / scale + shift).round().clamp(-128, 127).to(torch.int8)

@@ -365,7 +365,7 @@ def pooled_words(account: Account) -> str:
 
 
 def account_remarks(pair: PairWhy, account: Account) -> list[str]:
-    """What is said of an account beside its parts: on kernels and on the clock."""
+    """Sentences on the kernels and the clock of an account, which stand beside its parts."""
     remarks = (pooled_words(account), kernel_times(pair), clock_words(pair))
     return list(filter(None, remarks))
 
