@@ -301,6 +301,9 @@ def test_where_indices_alone_are_wrong_ties_may_explain_it():
     values, indices = torch.tensor([2.0, 1.0, 1.0]), torch.tensor([0, 2, 1])
     with pytest.raises(WrongResultError, match="indices of equal values, write a check"):
         compare((values, indices), (values, indices.sort().values), EXACT)
+    places = torch.arange(0, 64, 2)
+    with pytest.raises(WrongResultError, match="allowed in int64: none.*the other elements are"):
+        compare((places.index_fill(0, torch.tensor(5), 40),), (places,), EXACT)
     for got in ((values + 1, indices), (indices,)):
         with pytest.raises(WrongResultError) as caught:
             compare(got, (values, indices.sort().values)[-len(got) :], EXACT)
