@@ -302,7 +302,7 @@ def test_where_indices_alone_are_wrong_ties_may_explain_it():
     with pytest.raises(WrongResultError, match="indices of equal values, write a check"):
         compare((values, indices), (values, indices.sort().values), EXACT)
     places = torch.arange(0, 64, 2)
-    with pytest.raises(WrongResultError, match="allowed in int64: none.*the other elements are"):
+    with pytest.raises(WrongResultError, match=r"allowed in int64: none.*the other elements are"):
         compare((places.index_fill(0, torch.tensor(5), 40),), (places,), EXACT)
     for got in ((values + 1, indices), (indices,)):
         with pytest.raises(WrongResultError) as caught:
