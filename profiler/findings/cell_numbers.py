@@ -125,17 +125,12 @@ _FIELD_OF_COLUMN = {
 """Column of a number → field of the verdict that it is taken from."""
 
 
-def block_numbers(report: Report, sources: Mapping[str, str]) -> pd.DataFrame:
-    """The summary of the blocks in which every cell was measured: `NUMBER_COLUMNS`.
-
-    `sources`: by id of a cell without samples of its own, the cell that was measured for it.
-    """
-    return _with_aliases(report, report.measured.summary, sources).assign(source=BLOCKS)
+def block_numbers(report: Report) -> pd.DataFrame:
+    """The summary of the blocks in which every cell was measured: `NUMBER_COLUMNS`."""
+    return report.measured.summary.reindex(columns=list(SUMMARY_COLUMNS)).assign(source=BLOCKS)
 
 
-def final_numbers(
-    report: Report, correct: Collection[str], sources: Mapping[str, str]
-) -> pd.DataFrame:
+def final_numbers(report: Report, correct: Collection[str]) -> pd.DataFrame:
     """The summary of the final, of correct cells: `NUMBER_COLUMNS`; empty where there was none."""
     summary = summarise_confirmation(
         report.measured.samples,
@@ -143,23 +138,7 @@ def final_numbers(
         baseline=report.plan.baseline,
         ranked=list(correct),
     )
-    summary = summary[summary["cell"].isin(list(correct))]
-    return _with_aliases(report, summary, sources).assign(source=FINAL)
-
-
-def _with_aliases(
-    report: Report, summary: pd.DataFrame, sources: Mapping[str, str]
-) -> pd.DataFrame:
-    """Rows of a summary, and for each cell without any those of the cell measured for it."""
-    summary = summary.reindex(columns=list(SUMMARY_COLUMNS))
-    places = summary.groupby("cell", sort=False).indices
-    shared = [
-        summary.iloc[places[sources[cell.id]]].assign(cell=cell.id, variant=cell.variant.id)
-        for cell in report.plan.cells
-        if sources.get(cell.id) in places and cell.id not in places
-    ]
-    filled = [rows for rows in (summary, *shared) if len(rows)]
-    return pd.concat(filled, ignore_index=True) if filled else summary
+    return summary[summary["cell"].isin(list(correct))].assign(source=FINAL)
 
 
 def one_number_per_cell(blocks: pd.DataFrame, final: pd.DataFrame) -> pd.DataFrame:

@@ -51,7 +51,7 @@ from profiler.findings.kinds.steps import (
 )
 from profiler.findings.kinds.timers import find_timers
 from profiler.findings.kinds.waves import WaveFindings, find_waves
-from profiler.findings.programs import Programs, alias_variants, sample_sources
+from profiler.findings.programs import Programs, alias_variants
 from profiler.findings.ranking import Ranking
 from profiler.findings.variant_names import Names, names_in_plan
 from profiler.findings.verdicts import (
@@ -150,7 +150,7 @@ class _Finder:
             waves=self._waves(),
             timers=find_timers(samples, self.blocks, list(correct)),
             sustained=find_sustained(
-                self.report, self.numbers, self.against_baseline, self.with_baseline, self.sources
+                self.report, self.numbers, self.against_baseline, self.with_baseline
             ),
             notices=self._notices(slow_visits_notice(answering, self.numbers.slow_visits)),
         )
@@ -170,21 +170,15 @@ class _Finder:
     # ---- one number per cell ---------------------------------------------------------------------
 
     @cached_property
-    def sources(self) -> Mapping[str, str]:
-        """The cell that was measured, by the id of each cell without samples of its own."""
-        measured = frozenset(self.report.measured.samples["cell"].unique())
-        return sample_sources(self.programs.plan.cells, self.programs.statuses, measured)
-
-    @cached_property
     def blocks(self) -> pd.DataFrame:
         """Numbers of the blocks in which every cell was measured, before verdicts and ranks."""
-        return block_numbers(self.report, self.sources)
+        return block_numbers(self.report)
 
     @cached_property
     def joined(self) -> pd.DataFrame:
         """Table with a row per cell and metric, before verdicts and ranks."""
         correct = [cell.id for cell in self.programs.plan.cells if self.programs.correct(cell)]
-        return one_number_per_cell(self.blocks, final_numbers(self.report, correct, self.sources))
+        return one_number_per_cell(self.blocks, final_numbers(self.report, correct))
 
     @cached_property
     def block_values(self) -> Values:
@@ -277,7 +271,7 @@ class _Finder:
     def pairs(self) -> PairVerdicts:
         if self.primary != JUDGED:
             return {}
-        return judge_families(self.judges, self.families, self.sources)
+        return judge_families(self.judges, self.families)
 
     @cached_property
     def families(self) -> Mapping[str, tuple[Pair, ...]]:
@@ -436,8 +430,8 @@ class _Finder:
         if self.primary != JUDGED:
             return math.nan
         timing, final = self.judges
-        candidates = [self.sources.get(cell.id, cell.id) for cell in winner.candidates]
-        return (final if winner.final else timing).selection_bias(candidates)
+        judge = final if winner.final else timing
+        return judge.selection_bias([cell.id for cell in winner.candidates])
 
     def _slowdowns(self, winners: Mapping[str, Winner]) -> dict[str, float]:
         """Slowdown of each cell relative to the winner of its problem.
@@ -479,7 +473,7 @@ class _Finder:
 
     @cached_property
     def step_finder(self) -> StepFinder:
-        return StepFinder(self.report, self.programs, self.pairs, self.judges[0], self.sources)
+        return StepFinder(self.report, self.programs, self.pairs, self.judges[0])
 
     def _ladder(self) -> tuple[Rung, ...]:
         if LADDER not in self.finds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -157,17 +157,4 @@ def alias_variants(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) ->
         if len(candidates) == 1
         and (owner := next(iter(candidates))) is not None
         and owner != variant
-    }
-
-
-def sample_sources(
-    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], measured: Collection[str]
-) -> Mapping[str, str]:
-    """Id of the cell that was measured, by the id of each alias that has no samples of its own."""
-    return {
-        cell.id: status.duplicate_of
-        for cell in cells
-        if cell.id not in measured
-        and (status := statuses.get(cell.id)) is not None
-        and status.duplicate_of
     }

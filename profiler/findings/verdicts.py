@@ -140,23 +140,20 @@ def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
 
 
 def judge_families(
-    judges: tuple[Judge, Judge], families: Mapping[str, Sequence[Pair]], sources: Mapping[str, str]
+    judges: tuple[Judge, Judge], families: Mapping[str, Sequence[Pair]]
 ) -> PairVerdicts:
     """Judge every pair of these families once; a pair belongs to the first family that asks for it.
 
-    `families`: by question, the pairs that are judged together at each problem. `sources`: by id
-    of a cell without samples of its own, the cell that was measured for it.
+    `families`: by question, the pairs that are judged together at each problem.
     """
     questions = _first_family_of_pairs(families)
     timing, final = judges
-    verdicts = judged(timing, questions, sources)
+    verdicts = judged(timing, questions)
     in_final = frozenset(final.times["cell"].unique())
     finalists = {
-        pair: question
-        for pair, question in questions.items()
-        if all(sources.get(cell, cell) in in_final for cell in pair)
+        pair: question for pair, question in questions.items() if in_final.issuperset(pair)
     }
-    for pair, verdict in judged(final, finalists, sources).items():
+    for pair, verdict in judged(final, finalists).items():
         if verdict.blocks:
             verdicts[pair] = replace(verdict, final=True, before=verdicts[pair].verdict)
     return verdicts
@@ -172,16 +169,11 @@ def _first_family_of_pairs(families: Mapping[str, Sequence[Pair]]) -> dict[Pair,
     return questions
 
 
-def judged(
-    judge: Judge, questions: Mapping[Pair, str], sources: Mapping[str, str]
-) -> dict[Pair, PairVerdict]:
-    """Verdict of each pair, by the question that it belongs to; `sources` as `judge_families`."""
+def judged(judge: Judge, questions: Mapping[Pair, str]) -> dict[Pair, PairVerdict]:
+    """Verdict of each pair, by the question that it belongs to."""
     if not questions:
         return {}
-    pairs = [
-        (sources.get(cell, cell), sources.get(against, against)) for cell, against in questions
-    ]
-    frame = judge.compare(pairs, questions=list(questions.values()))
+    frame = judge.compare(questions, questions=list(questions.values()))
     return dict(zip(questions, read_verdicts(frame, judge.rules.looks), strict=True))
 
 

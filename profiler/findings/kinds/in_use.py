@@ -117,12 +117,10 @@ def find_sustained(
     numbers: CellNumbers,
     against_baseline: Mapping[str, PairVerdict],
     pairs: Mapping[str, Pair],
-    sources: Mapping[str, str],
 ) -> tuple[SustainedCell, ...]:
     """Cells that were measured both ways, compared.
 
     `against_baseline`, `pairs`: verdict, and pair with the baseline of its problem, by cell id.
-    `sources`: the cell that was measured, by id of each cell without samples of its own.
     """
     samples = report.measured.samples
     reference = reference_collector(samples)
@@ -130,7 +128,7 @@ def find_sustained(
         return ()
     times = visit_times(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
     judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))
-    verdicts = judged(judge, dict.fromkeys(pairs.values(), "baseline"), sources)
+    verdicts = judged(judge, dict.fromkeys(pairs.values(), "baseline"))
     by_cell: dict[str, dict[str, Value]] = {}
     for (cell, metric), value in numbers.values.items():
         by_cell.setdefault(cell, {})[metric] = value

@@ -85,8 +85,6 @@ class StepFinder:
     programs: Programs
     verdicts: PairVerdicts
     timing: Judge
-    sources: Mapping[str, str]
-    """The cell that was measured, by id of each cell without samples of its own."""
 
     @property
     def cells(self) -> Mapping[tuple[str, str], Cell]:
@@ -107,11 +105,7 @@ class StepFinder:
         )
         for cell, block, value in frame.itertuples(index=False):
             by_cell.setdefault(str(cell), {})[int(block)] = float(value)
-        return {
-            key: values
-            for key, cell in self.cells.items()
-            if (values := by_cell.get(cell.id) or by_cell.get(self.sources.get(cell.id, "")))
-        }
+        return {key: values for key, cell in self.cells.items() if (values := by_cell.get(cell.id))}
 
     def effects_of(self, steps: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
         """Effect and verdict of each step at each problem; where there is no pair, no verdict."""
@@ -142,7 +136,7 @@ class StepFinder:
     def _mean_verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
         if not steps:
             return []
-        ids = {key: self.sources.get(cell.id, cell.id) for key, cell in self.cells.items()}
+        ids = {key: cell.id for key, cell in self.cells.items()}
         frame = judge_steps(steps, self.timing, ids, self.problems)
         flat = read_verdicts(frame, self.report.rules.looks)
         width = len(self.problems)

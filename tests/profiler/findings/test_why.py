@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from explained_runs import SOFTMAX, answer_pair, with_verdict
 
+from profiler.analyse.samples import with_aliases
 from profiler.commands import explain as command
 from profiler.commands.explain import ExplainRequest, explain, explained_pair
 from profiler.commands.output import report_document
@@ -285,7 +286,7 @@ def with_alias(findings, name, of):
     report = findings.report
     aliases = [cell.id for (variant, _), cell in cells.items() if variant == name]
     samples, summary = (
-        frame[~frame["cell"].isin(aliases)]
+        with_aliases(frame[~frame["cell"].isin(aliases)], statuses)
         for frame in (report.measured.samples, report.measured.summary)
     )
     measured = dataclasses.replace(report.measured, samples=samples, summary=summary)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from cell_statuses import status_of
 
+from profiler.analyse.samples import with_aliases
 from profiler.analyse.summary import summarise
 from profiler.model import (
     BuildResult,
@@ -113,6 +114,7 @@ def make_report(
             [samples, _finals(samples, cells, statuses, final_blocks, baseline)],
             ignore_index=True,
         )
+    samples = with_aliases(samples, statuses)  # as `assemble` does
     ranked = [one.cell for one in statuses.values() if not one.outcome.failed]
     summary = summarise(samples, cells=cells, baseline=baseline, ranked=ranked)
     return Report(
