@@ -120,12 +120,14 @@ def verdict_on(verdicts: PairVerdicts, cell: str, against: str) -> PairVerdict:
 
 def judges_of(report: Report) -> tuple[Judge, Judge]:
     """The judge of the blocks in which every cell was measured, and that of the final."""
-    rules = report.rules
+    rules, statuses = report.rules, report.statuses
+    # An alias has the samples of another cell, which says nothing twice of offsets.
+    aliases = {cell for cell, status in statuses.items() if status.duplicate_of is not None}
     judged = [session for session in report.plan.sessions if is_judged(report.plan, session)]
     return with_session_sds(
         _judge(report, SessionKind.TIMING, rules),
         _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta)),
-        report.plan.cells,
+        [cell for cell in report.plan.cells if cell.id not in aliases],
         one_process=any(map(shares_process, judged)),
     )
 
