@@ -58,10 +58,8 @@ class RunComparison:
     """Runs in the order given, oldest first, and the steps from each to the next."""
 
     runs: tuple[ComparedRun, ...]
-    planned: Mapping[str, Cell]
-    """Every cell of any run by its id, as its newest run defines it."""
     cells: Mapping[str, Cell]
-    """Cells under the short names of their variants and problems."""
+    """Every cell of any run by its id, under the short names of its variant and problem."""
     steps: tuple[RunStep, ...]
     differences: Mapping[str, Values]
     """By field of `model.Environment`, `baseline`, `spec`, `experiment`, or `source` and a file."""
@@ -195,7 +193,6 @@ def compare(runs: Sequence[ComparedRun]) -> RunComparison:
     differences = _differences(runs, steps)
     return RunComparison(
         runs=tuple(runs),
-        planned={cell.id: cell for run in runs for cell in run.report.plan.cells},
         cells=_cells_with_short_names(runs),
         steps=steps,
         differences=differences,

@@ -14,7 +14,7 @@ from profiler.comparison.runs import ComparedRun
 from profiler.comparison.steps import RunStep
 from profiler.findings.gates import Gate, regressions
 from profiler.findings.json_model import JsonObject, NoticeDocument, Number, Source, json_value
-from profiler.model import SCHEMA_VERSION, Cell
+from profiler.model import SCHEMA_VERSION
 
 
 class ComparedRunDocument(JsonObject):
@@ -48,64 +48,61 @@ class CellChangeDocument(JsonObject):
     Margin, floors and `detectable` are relative effects: 0.0123 is 1.23 %.
     """
 
-    get = Source[tuple[CellChange, Cell]]()
-    id: str = get(lambda of: of[0].cell.id)
-    variant: str = get(lambda of: of[1].variant.name)
-    problem: str = get(lambda of: of[1].problem.name)
-    problem_params: dict[str, Any] = get(lambda of: dict(of[1].problem.params))
-    controlled: bool = get(lambda of: of[0].controlled)
+    get = Source[CellChange]()
+    id: str = get(lambda change: change.cell.id)
+    variant: str = get(lambda change: change.cell.variant.name)
+    problem: str = get(lambda change: change.cell.problem.name)
+    problem_params: dict[str, Any] = get(lambda change: dict(change.cell.problem.params))
+    controlled: bool = get(lambda change: change.controlled)
     """whether `ratio` is that of the ratios to the control; else it is that of the durations"""
-    verdict: str | None = get(lambda of: of[0].verdict and of[0].verdict.value)
+    verdict: str | None = get(lambda change: change.verdict and change.verdict.value)
     """null where no verdict may be given"""
-    reason: str = get(lambda of: of[0].reason.value)
-    program: str = get(lambda of: of[0].program.value)
-    older_outcome: str = get(lambda of: of[0].outcomes[0].value)
-    newer_outcome: str = get(lambda of: of[0].outcomes[1].value)
-    older_duration_ns: Number = get(lambda of: json_value(of[0].durations.older_ns))
-    newer_duration_ns: Number = get(lambda of: json_value(of[0].durations.newer_ns))
-    ratio: Number = get(lambda of: json_value(of[0].ratio))
-    ratio_low: Number = get(lambda of: json_value(of[0].ratio_low))
-    ratio_high: Number = get(lambda of: json_value(of[0].ratio_high))
-    duration_ratio: Number = get(lambda of: json_value(of[0].durations.raw_ratio))
+    reason: str = get(lambda change: change.reason.value)
+    program: str = get(lambda change: change.program.value)
+    older_outcome: str = get(lambda change: change.outcomes[0].value)
+    newer_outcome: str = get(lambda change: change.outcomes[1].value)
+    older_duration_ns: Number = get(lambda change: json_value(change.durations.older_ns))
+    newer_duration_ns: Number = get(lambda change: json_value(change.durations.newer_ns))
+    ratio: Number = get(lambda change: json_value(change.ratio))
+    ratio_low: Number = get(lambda change: json_value(change.ratio_low))
+    ratio_high: Number = get(lambda change: json_value(change.ratio_high))
+    duration_ratio: Number = get(lambda change: json_value(change.durations.raw_ratio))
     """of the durations, whatever moved all durations of a run"""
-    duration_ratio_low: Number = get(lambda of: json_value(of[0].durations.raw_low))
-    duration_ratio_high: Number = get(lambda of: json_value(of[0].durations.raw_high))
-    margin: Number = get(lambda of: json_value(of[0].judgement.margin))
-    noise_floor: Number = get(lambda of: json_value(of[0].judgement.noise_floor))
-    clock_floor: Number = get(lambda of: json_value(of[0].judgement.clock_floor))
-    control_floor: Number = get(lambda of: json_value(of[0].judgement.control_floor))
-    session_floor: Number = get(lambda of: json_value(of[0].judgement.session_floor))
-    clock_ratio: Number = get(lambda of: json_value(of[0].durations.clock_ratio))
-    detectable: Number = get(lambda of: json_value(of[0].judgement.detectable))
-    blocks_older: Number = get(lambda of: json_value(of[0].judgement.blocks_older))
-    blocks_newer: Number = get(lambda of: json_value(of[0].judgement.blocks_newer))
-    facts = get.by_name(BothDocument, lambda of: _metrics(of[0], facts=True))
-    metrics = get.by_name(BothDocument, lambda of: _metrics(of[0], facts=False))
-    retuned: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].retuned)])
+    duration_ratio_low: Number = get(lambda change: json_value(change.durations.raw_low))
+    duration_ratio_high: Number = get(lambda change: json_value(change.durations.raw_high))
+    margin: Number = get(lambda change: json_value(change.judgement.margin))
+    noise_floor: Number = get(lambda change: json_value(change.judgement.noise_floor))
+    clock_floor: Number = get(lambda change: json_value(change.judgement.clock_floor))
+    control_floor: Number = get(lambda change: json_value(change.judgement.control_floor))
+    session_floor: Number = get(lambda change: json_value(change.judgement.session_floor))
+    clock_ratio: Number = get(lambda change: json_value(change.durations.clock_ratio))
+    detectable: Number = get(lambda change: json_value(change.judgement.detectable))
+    blocks_older: Number = get(lambda change: json_value(change.judgement.blocks_older))
+    blocks_newer: Number = get(lambda change: json_value(change.judgement.blocks_newer))
+    facts = get.by_name(BothDocument, lambda change: _metrics(change, facts=True))
+    metrics = get.by_name(BothDocument, lambda change: _metrics(change, facts=False))
+    retuned: list[dict[str, Any]] = get(lambda change: [*map(asdict, change.retuned)])
     """operations for which a compiler's autotuner chose differently"""
 
 
 class RunStepDocument(JsonObject):
     """A newer run relative to an older one."""
 
-    get = Source[tuple[RunStep, RunComparison]]()
-    older: int = get(lambda of: of[0].older)
+    get = Source[RunStep]()
+    older: int = get(lambda step: step.older)
     """place in `runs`, as that of `newer`"""
-    newer: int = get(lambda of: of[0].newer)
-    reversed: bool = get(lambda of: of[0].reversed)
+    newer: int = get(lambda step: step.newer)
+    reversed: bool = get(lambda step: step.reversed)
     """whether what was named as the older one was measured later"""
-    machines: str = get(lambda of: of[0].machines.value)
-    control: str | None = get(lambda of: of[0].control)
+    machines: str = get(lambda step: step.machines.value)
+    control: str | None = get(lambda step: step.control)
     """id of the variant that the ratios are relative to in both runs"""
-    withheld: str | None = get(lambda of: of[0].refused and of[0].refused.value)
+    withheld: str | None = get(lambda step: step.refused and step.refused.value)
     """why no duration has a verdict"""
-    only_older: list[str] = get(lambda of: list(of[0].only_older))
-    only_newer: list[str] = get(lambda of: list(of[0].only_newer))
-    edited_files: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].edited_files)])
-    cells = get.rows(
-        CellChangeDocument,
-        lambda of: ((change, of[1].planned[name]) for name, change in of[0].cells.items()),
-    )
+    only_older: list[str] = get(lambda step: list(step.only_older))
+    only_newer: list[str] = get(lambda step: list(step.only_newer))
+    edited_files: list[dict[str, Any]] = get(lambda step: [*map(asdict, step.edited_files)])
+    cells = get.rows(CellChangeDocument, lambda step: step.cells.values())
 
 
 class RunTimesDocument(JsonObject):
@@ -161,7 +158,7 @@ class ComparisonDocument(JsonObject):
         ]
     )
     notices = get.rows(NoticeDocument, lambda of: of[0].notices)
-    steps = get.rows(RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps))
+    steps = get.rows(RunStepDocument, lambda of: of[0].steps)
     history = get.rows(HistoryDocument, lambda of: of[0].history.items())
     gate = get.nested(GateDocument, lambda of: _gate_with_regressions(*of))
 

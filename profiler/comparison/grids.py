@@ -13,7 +13,7 @@ from functools import cached_property
 
 from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.changes import CellChange, Durations
-from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
+from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.comparison.steps import RunStep
 from profiler.findings.kinds.grids import Grid, grids
 from profiler.model import Cell, Outcome, Variant
@@ -189,5 +189,5 @@ def _missing_times(runs: Sequence[_NumberedRun], cell: str) -> Iterator[MissingT
         if cell not in planned:
             yield MissingTime(number, None, "")
         elif not is_correct(run, cell):
-            status = run.report.statuses.get(cell)
-            yield MissingTime(number, outcome_in(run, cell), status.cause if status else "")
+            status = run.report.statuses[cell]
+            yield MissingTime(number, status.outcome, status.cause)

@@ -137,7 +137,10 @@ def common_cells(
     """
     ids = pd.Index([cell.id for cell in shared_cells], name="cell")
     variants = {cell.id: cell.variant.id for cell in shared_cells}
-    measured = (_measured_as(older, cell) or _measured_as(newer, cell) or cell for cell in ids)
+    owners = [
+        older.report.statuses[cell].duplicate_of or newer.report.statuses[cell].duplicate_of
+        for cell in ids
+    ]
     table = pd.DataFrame(
         {
             "variant": [cell.variant.id for cell in shared_cells],
@@ -145,7 +148,9 @@ def common_cells(
             # As objects: pandas would make plain strings of them, and NaN of None.
             "program": pd.Series([programs_by_cell[cell] for cell in ids], index=ids, dtype=object),
             "family": [cell.problem.id for cell in shared_cells],
-            "measured_as": [variants.get(cell, cell) for cell in measured],
+            "measured_as": [
+                variants.get(owner or cell, owner) for cell, owner in zip(ids, owners, strict=True)
+            ],
         },
         index=ids,
     )
@@ -155,12 +160,6 @@ def common_cells(
     return table.join(
         [facts.add_prefix(run) for run, facts in zip(("older_", "newer_"), untimed, strict=True)]
     )
-
-
-def _measured_as(run: ComparedRun, cell: str) -> str | None:
-    """The cell whose samples an alias has; None for a cell with samples of its own."""
-    status = run.report.statuses.get(cell)
-    return None if status is None else status.duplicate_of
 
 
 def _raw_columns(

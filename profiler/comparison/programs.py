@@ -255,5 +255,4 @@ def retuned(older: ComparedRun, newer: ComparedRun, cell: str) -> tuple[Retuned,
 
 def _choices(run: ComparedRun, cell: str) -> dict[str, tuple[TunedChoice, ...]]:
     """Chosen configurations of a cell, by operation; empty where no choice was recorded."""
-    status = run.report.statuses.get(cell)
-    return {} if status is None else choices_by_operation(status.tuning.tried)
+    return choices_by_operation(run.report.statuses[cell].tuning.tried)

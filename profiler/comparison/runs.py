@@ -16,7 +16,7 @@ from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
 from profiler.collect.registry import duration_metrics, has_counters
 from profiler.errors import UsageError
-from profiler.model import Cell, Outcome, SessionKind
+from profiler.model import Cell, SessionKind
 from profiler.outside_text import safe, safe_values
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
@@ -43,15 +43,9 @@ class ComparedRun:
     """Text of the workload's own files by their path; empty where the run has digests alone."""
 
 
-def outcome_in(run: ComparedRun, cell: str) -> Outcome:
-    """Outcome of a cell in a run; one without a status counts as not measured."""
-    status = run.report.statuses.get(cell)
-    return Outcome.NOT_MEASURED if status is None else status.outcome
-
-
 def is_correct(run: ComparedRun, cell: str) -> bool:
-    """Whether a cell was measured, and its result is not wrong."""
-    return outcome_in(run, cell).correct
+    """Whether a cell of the run's plan was measured, and its result is not wrong."""
+    return run.report.statuses[cell].outcome.correct
 
 
 def find_runs(run_names: Sequence[str], out: Path) -> tuple[Path, ...]:

@@ -34,7 +34,6 @@ from profiler.comparison.runs import (
     ComparedRun,
     Timings,
     common_source,
-    outcome_in,
     same_primary_source,
     timings,
 )
@@ -260,7 +259,10 @@ def _changes(
         cell.id: CellChange(
             cell,
             is_control=cell.variant.id == control,
-            outcomes=(outcome_in(older, cell.id), outcome_in(newer, cell.id)),
+            outcomes=(
+                older.report.statuses[cell.id].outcome,
+                newer.report.statuses[cell.id].outcome,
+            ),
             durations=fields_as(Durations, cell),
             judgement=fields_as(Judgement, cell),
             metrics=metrics.get(cell.id, ()),
