@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -386,23 +386,27 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
 def _experiment_of_functions(module: ModuleType) -> Experiment:
     """An experiment named after its file: every public function that stands there is a variant.
 
-    Without those of `ROLES`. A parameter whose default is a list has each of its values: of
-    `inputs` they are the problems. The baseline is the function `baseline`, else the first.
+    Without those of `ROLES` and helpers (`is_helper`). A parameter whose default is a list has each
+    of its values: of `inputs` they are the problems. The baseline is the function `baseline`, else
+    the first.
     Raises ExperimentError where two have one name: Python forgets the first.
     """
     file = _absolute(str(module.__file__))
     body = ast.parse(inspect.getsource(module)).body
-    names = [statement.name for statement in body if isinstance(statement, ast.FunctionDef)]
+    functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+    names = [function.name for function in functions]
     for name in names:
         if names.count(name) > 1:
             raise ExperimentError(f"two functions are called {name}: give one another name")
+    callers = callers_by_name(body)
+    helpers = {function.name for function in functions if is_helper(function, callers)}
     experiment = Experiment(
         _name_of_file(file),
         problems=dict(defaults_of(vars(module)["inputs"])) or None,
     )
     experiment.file, experiment.line, experiment.namespace = file, 1, vars(module)
     for name, function in vars(module).items():
-        if name.startswith("_") or not _is_defined_in(function, module):
+        if name.startswith("_") or name in helpers or not _is_defined_in(function, module):
             continue
         if name in ROLES:
             experiment.functions[name] = function
@@ -412,8 +416,39 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
         experiment._add_variant(function, name, grid, line=line, options=VariantOptions())
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
-    experiment.notes = list(_notes_on_functions(module, body, experiment))
+    experiment.notes = [
+        *_notes_on_functions(module, body, experiment),
+        *helper_notes(callers, experiment.variants.keys() - {experiment.baseline}),
+    ]
     return experiment
+
+
+def callers_by_name(body: Iterable[ast.stmt]) -> dict[str, str]:
+    """First function of a file that calls another one, by the name that is called."""
+    callers: dict[str, str] = {}
+    statements = itertools.chain(*map(ast.walk, body))
+    for function in (node for node in statements if isinstance(node, ast.FunctionDef)):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                called = node.func.id
+                if called != function.name:
+                    callers.setdefault(called, function.name)
+    return callers
+
+
+def is_helper(function: ast.FunctionDef, callers: Container[str]) -> bool:
+    """Whether a function takes nothing, not even inputs, and another one calls it."""
+    return function.name in callers and not any(ast.iter_child_nodes(function.args))
+
+
+def helper_notes(callers: Mapping[str, str], variants: Container[str]) -> Iterator[str]:
+    """Sentences on variants that other functions call, as they may be helpers."""
+    for name, caller in callers.items():
+        if name in variants:
+            yield (
+                f"{name} is measured as a variant, and {caller} calls it: the name of a helper "
+                "begins with an underscore."
+            )
 
 
 def _experiment_of_modules(module: ModuleType) -> Experiment:

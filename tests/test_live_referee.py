@@ -124,15 +124,19 @@ def test_a_candidate_is_judged_beside_the_incumbent(files, tmp_path, profiler):
 
 def test_the_functions_of_a_candidate_are_read_and_not_run(files):
     task, candidate = files
-    candidate.write_text(CANDIDATE + "\nraise SystemExit\n")
+    helpers = "\ndef _all(x):\n    return load(), kept(x)\n\ndef load():\n    return 1\n"
+    candidate.write_text(f"{CANDIDATE}{helpers}\nraise SystemExit\n")
     functions = public_functions(candidate)
     assert [function.name for function in functions] == ["in_pieces", "kept"]
     assert functions[0].note == "Sums of columns, piece by piece."
     assert [name for name, _ in functions[0].variants()] == [
         *("in_pieces pieces=2", "in_pieces pieces=4")
     ]
-    (note,) = load_experiment(task, candidate=candidate).notes
-    assert note == "fast.py:21: helper is not judged: it has a decorator."
+    assert load_experiment(task, candidate=candidate).notes == (
+        "kept is measured as a variant, and _all calls it: the name of a helper begins with an "
+        "underscore.",
+        "fast.py:21: helper is not judged: it has a decorator.",
+    )
     loaded = load_experiment(task, candidate=candidate.with_name("fast.py:kept"))
     assert [item.name for item in loaded.experiment.variants.list] == ["baseline", "kept"]
 

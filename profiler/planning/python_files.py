@@ -18,6 +18,9 @@ from profiler.runner.experiment import (
     MODEL_INPUTS,
     NEW_MODEL,
     ROLES,
+    callers_by_name,
+    helper_notes,
+    is_helper,
 )
 from profiler.runner.import_path import syntax_excerpt
 
@@ -211,13 +214,16 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
     """Functions of a file that may be variants; raises SpecError for invalid Python.
 
     Those with decorators are left out (kernels of Triton), those whose names begin with an
-    underscore, and those that an experiment takes for something else.
+    underscore, helpers (`is_helper`), and those that an experiment takes for something else.
     """
+    body = _tree(file, str(file)).body
+    callers = callers_by_name(body)
+    functions = [node for _, node in definitions(body) if isinstance(node, ast.FunctionDef)]
     return tuple(
         _public_function(node)
-        for name, node in definitions(_tree(file, str(file)).body)
-        if isinstance(node, ast.FunctionDef)
-        and not (name.startswith("_") or node.decorator_list or name in ROLES)
+        for node in functions
+        if not (node.name.startswith("_") or node.decorator_list or node.name in ROLES)
+        and not is_helper(node, callers)
     )
 
 
@@ -230,13 +236,19 @@ def new_models(file: Path) -> tuple[PublicFunction, ...]:
     )
 
 
-def decorated_notes(file: Path) -> Iterator[str]:
-    """Sentences on decorated functions that nothing in the file uses, as a kernel or helper is."""
+def candidate_notes(file: Path) -> Iterator[str]:
+    """Sentences on functions of a file that may not be meant to be judged, or to be left out.
+
+    Of decorated ones those that nothing in the file uses, as a kernel or helper is.
+    """
     tree = _tree(file, str(file))
+    functions = [node for _, node in definitions(tree.body) if isinstance(node, ast.FunctionDef)]
+    judged = {function.name for function in public_functions(file)}
+    yield from helper_notes(callers_by_name(tree.body), judged)
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name, node in definitions(tree.body):
-        if isinstance(node, ast.FunctionDef) and node.decorator_list and name not in read:
-            yield f"{file.name}:{node.lineno}: {name} is not judged: it has a decorator."
+    for node in functions:
+        if node.decorator_list and node.name not in read:
+            yield f"{file.name}:{node.lineno}: {node.name} is not judged: it has a decorator."
 
 
 def _public_function(node: ast.FunctionDef) -> PublicFunction:

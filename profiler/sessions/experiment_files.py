@@ -22,7 +22,7 @@ from profiler.collect.timer import WALL_CLOCK
 from profiler.errors import Interrupted, SpecError, UsageError, nearest_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
-from profiler.planning.python_files import decorated_notes, new_models, public_functions
+from profiler.planning.python_files import candidate_notes, new_models, public_functions
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 from profiler.runner.experiment import NEW_MODEL
@@ -83,7 +83,8 @@ def load_experiment(
         candidate, only = file_and_name(candidate)
         description = with_candidate(description, file, candidate, only)
         # What the functions of a candidate read is not known.
-        notes = decorated_notes(candidate) if only is None else ()
+        is_noted = only is None and not description["has_modules"]
+        notes = candidate_notes(candidate) if is_noted else ()
     loaded = check_document(document_of(file, description, name), overrides=overrides)
     return replace(loaded, notes=tuple(notes))
 

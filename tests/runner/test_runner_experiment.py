@@ -242,8 +242,10 @@ def kernel(x): return x
 @functools.cache
 def table(): return 1
 def Flop(n): return n
+def load(): return 2
+def half(x): return x / load()
 for step in (1, 2):
-    def stepped(x): return x + step
+    def stepped(x): return half(x) + step
 """
 
 
@@ -251,11 +253,15 @@ def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
     file = tmp_path / "sums.py"
     file.write_text(NO_FUNCTIONS)
     experiment = experiment_of(import_file(file))
-    assert list(experiment.variants) == ["run", "Flop", "stepped"]
-    not_a_function, in_a_loop, misspelled = experiment.notes
+    assert list(experiment.variants) == ["run", "Flop", "half", "stepped"]
+    not_a_function, in_a_loop, misspelled, *of_helpers = experiment.notes
     assert not_a_function.startswith("fast is no variant: ")
     assert misspelled == "Flop is measured as a variant; did you mean flops?"
     assert in_a_loop.startswith("stepped is defined in a loop: ")
+    assert of_helpers == [
+        "half is measured as a variant, and stepped calls it: the name of a helper begins with an "
+        "underscore."
+    ]
 
 
 def read_in_a_closure(x, k):
