@@ -28,7 +28,7 @@ from profiler.run_folder.documents import read_json, read_value, write_json
 from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder
 
 CACHE_FILE = ".index.json"
-_ENTRIES_KEY = "entries of form 7"
+_ENTRIES_KEY = "entries of form 8"
 """Key of the cached entries, renamed with every change of `RunEntry`: older caches are ignored."""
 _SHORT_COMMIT = 8
 
@@ -39,7 +39,6 @@ class ProblemBest:
 
     problem: str
     """Its name and parameters, in JSON: a name may have stood for another size before."""
-    variant: str
     ratio: float
     low: float
     high: float
@@ -63,7 +62,7 @@ class RunEntry:
     gpu: str
     """Name of the GPU, or of the processor; empty where neither is known."""
     settings: tuple[str | None, ...]
-    """Processor, clock control, cache control and timer: ratios under others are not compared."""
+    """Clock control, cache control and timer: ratios under others are not compared."""
     commit: str
     """First digits, and `+` where files had changed; empty where it is not known."""
     cells: int
@@ -81,10 +80,9 @@ class RunEntry:
     """95 % interval, of one problem."""
     recording: bool = False
     """Whether the entry is a recording, whose answer is found when it is reported."""
-    fault: str = ""
-    """Why the summary could not be read; empty where it was read, or where there is none."""
     state: tuple[int, ...] = ()
-    """Times and sizes of the files that the entry was read from."""
+    """Times and sizes of the files that the entry was read from; empty where one could not be
+    read: the same file may be readable next time."""
 
     @property
     def when(self) -> float:
@@ -157,13 +155,13 @@ def read_entries(
             entries.append(before)
             continue
         try:
-            entry = _read(out, folder, at_hand.get((out / folder).resolve()))
+            entry, fault = _read(out, folder, at_hand.get((out / folder).resolve()))
         except UsageError as error:
             warn(f"left out: {error}")
             continue
-        if entry.fault:
-            warn(f"listed without its answer: {entry.fault}")
-        entries.append(replace(entry, state=state))
+        if fault:
+            warn(f"listed without its answer: {fault}")
+        entries.append(replace(entry, state=() if fault else state))
     newest: dict[str, float] = {}
     for entry in entries:
         newest[entry.experiment] = max(newest.get(entry.experiment, 0.0), entry.when)
@@ -205,12 +203,8 @@ def read_recordings(
 
 
 def keep_entries(out: Path, entries: Iterable[RunEntry]) -> None:
-    """Write the entries to the cache in `out`.
-
-    A run whose summary could not be read is left out: the same file may be readable next time.
-    """
-    readable = [_entry_fields(entry) for entry in entries if not entry.fault]
-    write_json(out / CACHE_FILE, {_ENTRIES_KEY: readable}, indent=None)
+    """Write the entries to the cache in `out`."""
+    write_json(out / CACHE_FILE, {_ENTRIES_KEY: [*map(_entry_fields, entries)]}, indent=None)
 
 
 def _entry_fields(entry: RunEntry) -> dict[str, Any]:
@@ -230,25 +224,25 @@ def cached_entries(out: Path) -> Cached:
 # ---- one run -------------------------------------------------------------------------------------
 
 
-def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry:
-    """Entry of one run; raises UsageError where neither of its files can be read."""
+def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> tuple[RunEntry, str]:
+    """Entry of one run, and why its summary could not be read; raises UsageError without both."""
     run = RunFolder(out / folder)
     file = run.path / SUMMARY_JSON_FILE
     page = (run.path / PAGE_FILE).is_file()
     if not run.exists():
         document = read_json(file) if summary is None else summary
-        return _entry(document, folder, run.path, page=page)
+        return _entry(document, folder, run.path, page=page), ""
     record = run.record()
     entry = partial(
         _entry, folder=folder, path=run.path, page=page, number=record.number, timer=_timer(run)
     )
     if summary is None and not file.exists():
-        return entry(asdict(record))
+        return entry(asdict(record)), ""
     try:
         document = read_json(file) if summary is None else summary
-        return entry({**asdict(record), **document})
+        return entry({**asdict(record), **document}), ""
     except UsageError as error:
-        return replace(entry(asdict(record)), fault=error.message)
+        return entry(asdict(record)), error.message
 
 
 def _timer(run: RunFolder) -> str | None:
@@ -283,7 +277,7 @@ def _entry(  # noqa: PLR0913 - what a document does not say of itself
             number=number,
             replayed=bool(document.get("replayed")),
             gpu=processor,
-            settings=(processor, *(value and _text(value) for value in controls), timer),
+            settings=(*(value and _text(value) for value in controls), timer),
             commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
             cells=len(document["cells"] if "cells" in document else document["keys"]),
             baseline=document.get("baseline"),
@@ -330,7 +324,6 @@ def _problem_bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
             problem=json.dumps(
                 [problem["problem"], cells[winner["cell"]].get("problem_params")], sort_keys=True
             ),
-            variant=_text(winner["variant"]),
             ratio=ratio,
             low=_number(numbers.get("ratio_low"), ratio),
             high=_number(numbers.get("ratio_high"), ratio),
@@ -394,7 +387,7 @@ def changes(entries: Sequence[RunEntry]) -> dict[str, BestChange]:
     for number, entry in enumerate(reversed([entry for entry in entries if not entry.replayed])):
         if entry.baseline is None:
             continue
-        keys = [(entry.settings, entry.baseline, problem) for problem in _problems(entry)]
+        keys = [(*_terms(entry), problem) for problem in _problems(entry)]
         earlier = (newest[key] for key in keys if key in newest)
         before = max(earlier, key=itemgetter(0), default=None)
         if before is not None:
@@ -407,8 +400,9 @@ def _problems(entry: RunEntry) -> set[str]:
     return {best.problem for best in entry.best}
 
 
-def _question(entry: RunEntry) -> tuple[object, ...]:
-    return entry.settings, entry.baseline, _problems(entry)
+def _terms(entry: RunEntry) -> tuple[object, ...]:
+    """Machine, settings and baseline, which ratios have in common that are compared."""
+    return entry.gpu, entry.settings, entry.baseline
 
 
 def _change(older: RunEntry, newer: RunEntry) -> BestChange:
@@ -444,9 +438,13 @@ def best_over_time(entries: Sequence[RunEntry]) -> tuple[BestPoint, ...]:
     measured = [entry for entry in entries if entry.best and not entry.replayed]
     if not measured:
         return ()
-    question = _question(measured[0])
-    same_question = [entry for entry in measured if _question(entry) == question]
-    return tuple(point_of(entry) for entry in reversed(same_question))
+    newest = measured[0]
+    comparable = [
+        entry
+        for entry in measured
+        if _terms(entry) == _terms(newest) and _problems(entry) == _problems(newest)
+    ]
+    return tuple(point_of(entry) for entry in reversed(comparable))
 
 
 def point_of(entry: RunEntry) -> BestPoint:
