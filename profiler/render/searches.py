@@ -144,17 +144,19 @@ def _row(
 ) -> Row:
     estimate = trial.estimate
     low, high = (None, None) if estimate is None else estimate.interval
-    outcome = OUTCOME_WORDS[trial.outcome]
-    ended = f"{outcome}, stopped early" if trial.stopped_early else outcome
+    outcome = OUTCOME_WORDS[trial.evaluated.outcome]
+    ended = f"{outcome}, stopped early" if trial.evaluated.stopped_early else outcome
     data = (
         *(Datum(value_text(trial.params[parameter.name]), css="words") for parameter in free),
         Datum.times(None if estimate is None else estimate.ratio, outcome),
         Datum(numbers.interval(low, high) or numbers.MISSING),
-        *([Datum(trial.worker, css="words")] if with_worker else []),
-        Datum(ended, title=trial.cause, css="words"),
+        *([Datum(trial.evaluated.worker, css="words")] if with_worker else []),
+        Datum(ended, title=trial.evaluated.cause, css="words"),
     )
     return Row(
-        str(trial.number), data, role=FINALIST if trial.variant in search.finalists else "other"
+        str(trial.number),
+        data,
+        role=FINALIST if trial.evaluated.variant in search.finalists else "other",
     )
 
 
@@ -177,7 +179,7 @@ def search_sentences(findings: Findings, search: SearchFindings) -> tuple[str, .
 
 def _course(search: SearchFindings) -> str:
     cover, terms = search.coverage, search.record.terms
-    seconds = max((trial.elapsed_s for trial in search.trials), default=0.0)
+    seconds = max((trial.evaluated.elapsed_s for trial in search.trials), default=0.0)
     share = cover.tried / cover.configurations
     text = (
         f"The strategy {terms.strategy} tried {cover.tried:,} of {cover.configurations:,} "
@@ -249,7 +251,7 @@ def _noise(search: SearchFindings) -> str:
 
 def _gpus(search: SearchFindings) -> Iterator[str]:
     """Number of evaluations by GPU, where there are several."""
-    counts = Counter(trial.worker for trial in search.trials)
+    counts = Counter(trial.evaluated.worker for trial in search.trials)
     workers = [worker for worker in search.record.workers if counts[worker.worker]]
     if len(workers) < 2:
         return

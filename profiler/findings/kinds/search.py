@@ -21,7 +21,7 @@ from profiler.search.estimates import (
     looks_by_variant,
     parameter_importance,
 )
-from profiler.search.journal import SearchRecord, WorkerJoined
+from profiler.search.journal import Evaluated, SearchRecord, WorkerJoined
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,12 @@ class Trial:
     """Evaluation of a search: its result, and the best result up to it."""
 
     number: int
-    variant: str
-    """Variant id."""
+    evaluated: Evaluated
     params: Params
-    outcome: Outcome
-    cause: str
     estimate: Estimate | None
     """By all looks of the search; None where it failed."""
-    stopped_early: bool
     best: Estimate | None
     """The best of all up to here, by its looks of the whole search; None while all failed."""
-    elapsed_s: float
-    worker: str = ""
-    """Name of the GPU that measured it, where workers did."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +52,7 @@ class SearchFindings:
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
         """Number of evaluations by outcome."""
-        return Counter(trial.outcome for trial in self.trials)
+        return Counter(trial.evaluated.outcome for trial in self.trials)
 
     @property
     def failed(self) -> int:
@@ -69,7 +62,7 @@ class SearchFindings:
     @property
     def stopped_early(self) -> int:
         """Number of evaluations that were clearly behind before their last block."""
-        return sum(trial.stopped_early for trial in self.trials)
+        return sum(trial.evaluated.stopped_early for trial in self.trials)
 
     @property
     def finalists(self) -> tuple[str, ...]:
@@ -103,18 +96,7 @@ def _trials(record: SearchRecord, estimates: Mapping[str, Estimate]) -> Iterator
         estimate = estimates.get(evaluated.variant)
         if estimate is not None and (best is None or estimate.value < best.value):
             best = estimate
-        yield Trial(
-            number=trial_number,
-            variant=evaluated.variant,
-            params=record.proposed[evaluated.variant],
-            outcome=evaluated.outcome,
-            cause=evaluated.cause,
-            estimate=estimate,
-            stopped_early=evaluated.stopped_early,
-            best=best,
-            elapsed_s=evaluated.elapsed_s,
-            worker=evaluated.worker,
-        )
+        yield Trial(trial_number, evaluated, record.proposed[evaluated.variant], estimate, best)
 
 
 # ---- as JSON -------------------------------------------------------------------------------------
@@ -142,17 +124,17 @@ class SearchTrialDocument(JsonObject):
     """One evaluation of a search."""
 
     get = Source[Trial]()
-    variant: str = get(lambda trial: trial.variant)
+    variant: str = get(lambda trial: trial.evaluated.variant)
     ratio = get.spread(SearchRatioDocument, lambda trial: trial.estimate)
     number: int = get(lambda trial: trial.number)
     params: dict[str, Any] = get(lambda trial: dict(trial.params))
-    outcome: str = get(lambda trial: trial.outcome.value)
-    cause: str = get(lambda trial: trial.cause)
-    stopped_early: bool = get(lambda trial: trial.stopped_early)
+    outcome: str = get(lambda trial: trial.evaluated.outcome.value)
+    cause: str = get(lambda trial: trial.evaluated.cause)
+    stopped_early: bool = get(lambda trial: trial.evaluated.stopped_early)
     """it was clearly behind before its last block"""
     best_so_far: Number = get(lambda trial: trial.best.ratio if trial.best else None)
-    elapsed_s: float = get(lambda trial: trial.elapsed_s)
-    worker: str | None = get(lambda trial: trial.worker or None)
+    elapsed_s: float = get(lambda trial: trial.evaluated.elapsed_s)
+    worker: str | None = get(lambda trial: trial.evaluated.worker or None)
     """name of its GPU; null where no workers measured"""
 
 
@@ -207,7 +189,7 @@ class SearchPartDocument(JsonObject):
     )
     stopped_early: int = get(lambda search: search.stopped_early)
     seconds: float = get(
-        lambda search: max((trial.elapsed_s for trial in search.trials), default=0.0)
+        lambda search: max((trial.evaluated.elapsed_s for trial in search.trials), default=0.0)
     )
     ended_by: Literal["budget", "space"] | None = get.one_of(
         lambda search: search.record.finished and search.record.finished.reason
