@@ -76,7 +76,7 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     stalls = stall_columns(instructions)
     by_line = instructions["line"].notna().any()
     place = ["file", "line"] if by_line else ["address"]
-    code = _WaitingCode(instructions, Code.of(instructions))
+    code = Code.of(instructions)
     counters = [_SAMPLES, _EXECUTED, *stalls]
     counts = instructions[counters].to_numpy(dtype="float64")
     lines = []
@@ -85,7 +85,8 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
         names = (*place, "text" if by_line else "sass")
         row: dict[Hashable, object] = {name: instructions[name].iloc[first] for name in names}
         row |= zip(counters, _sums(counts[of_line]), strict=True)
-        lines.append(code.with_producer(_hot_line(row, stalls, total), of_line))
+        line = _hot_line(row, stalls, total)
+        lines.append(_with_producer(line, instructions, code, of_line))
     return tuple(lines)
 
 
@@ -119,48 +120,39 @@ def _hottest_places(
             yield groups == group
 
 
-@dataclass(frozen=True, eq=False)
-class _WaitingCode:
-    """Instructions of a launch, with what those of a line wait for."""
+def _with_producer(
+    line: HotLine, instructions: pd.DataFrame, code: Code, of_line: np.ndarray
+) -> HotLine:
+    """The line with the place of the load that it waits for.
 
-    instructions: pd.DataFrame
-    code: Code
+    Without a text, machine code is its text: its hottest instruction, and what gives it the result
+    that it waits for.
+    """
+    hottest = _hottest(instructions, of_line, f"{_STALL}{line.reason}{_NOT_ISSUED}")
+    reason = line.reason.partition(":")[0]
+    producer = code.producer(hottest, PRODUCERS.get(reason, ()))
+    if line.file is None or _NO_SOURCE.fullmatch(line.text):
+        positions = [position for position in (hottest, producer) if position is not None]
+        texts = instructions["sass"].iloc[positions].astype(str).str.strip()
+        line = replace(line, text=" \u2190 ".join(texts))
+    if line.file is None or producer is None or reason != LONG_SCOREBOARD:
+        return line
+    return replace(line, loaded_at=_other_place(instructions, producer, line))
 
-    def with_producer(self, line: HotLine, of_line: np.ndarray) -> HotLine:
-        """The line with the place of the load that it waits for.
 
-        Without a text, machine code is its text: its hottest instruction, and what gives it the
-        result that it waits for.
-        """
-        hottest = self._hottest(of_line, f"{_STALL}{line.reason}{_NOT_ISSUED}")
-        reason = line.reason.partition(":")[0]
-        producer = self.code.producer(hottest, PRODUCERS.get(reason, ()))
-        if line.file is None or _NO_SOURCE.fullmatch(line.text):
-            line = replace(line, text=self._sass(hottest, producer))
-        if line.file is None or producer is None or reason != LONG_SCOREBOARD:
-            return line
-        return replace(line, loaded_at=self._place(producer, line))
+def _hottest(instructions: pd.DataFrame, of_line: np.ndarray, waits: str) -> int:
+    """Position of the instruction of a line with most samples of a wait, or of any."""
+    column = waits if waits in instructions else _SAMPLES
+    return int(np.where(of_line, instructions[column].fillna(0.0), -1.0).argmax())
 
-    def _hottest(self, of_line: np.ndarray, waits: str) -> int:
-        """Position of the instruction of a line with most samples of a wait, or of any."""
-        column = waits if waits in self.instructions else _SAMPLES
-        return int(np.where(of_line, self.instructions[column].fillna(0.0), -1.0).argmax())
 
-    def _sass(self, position: int, producer: int | None) -> str:
-        texts = [
-            str(self.instructions["sass"].iloc[at]).strip()
-            for at in (position, producer)
-            if at is not None
-        ]
-        return " \u2190 ".join(texts)
-
-    def _place(self, position: int, line: HotLine) -> str:
-        """File and line of an instruction; empty where they are not known, or those of the line."""
-        file, number = (self.instructions[name].iloc[position] for name in ("file", "line"))
-        if pd.isna(number):
-            return ""
-        place = f"{file_name(str(file))}:{number}"
-        return "" if place == line.place else place
+def _other_place(instructions: pd.DataFrame, position: int, line: HotLine) -> str:
+    """File and line of an instruction; empty where they are not known, or those of the line."""
+    file, number = (instructions[name].iloc[position] for name in ("file", "line"))
+    if pd.isna(number):
+        return ""
+    place = f"{file_name(str(file))}:{number}"
+    return "" if place == line.place else place
 
 
 def _hot_line(row: Mapping[Hashable, object], stalls: Mapping[str, str], total: float) -> HotLine:
