@@ -204,15 +204,15 @@ def judge_steps(
     rows["family"] = rows["problem"]
     pairs = pd.DataFrame(
         [
-            (row, number, cells[after.id, problem], cells[before.id, problem])
+            (row, cells[after.id, problem], cells[before.id, problem])
             for row, (step, problem) in enumerate(places)
-            for number, (before, after) in enumerate(step.pairs)
+            for before, after in step.pairs
             if (before.id, problem) in cells and (after.id, problem) in cells
         ],
-        columns=["pair", "number", "cell", "against"],
+        columns=["pair", "cell", "against"],
     )
     rules = judge.rules
-    blocks = _mean_ratios(pairs, judge.times)
+    blocks = _mean_ratios(pairs, judge)
     verdicts = compare(blocks, rows, delta=rules.delta, looks=rules.looks)
     verdicts = rows[["problem"]].join(verdicts[list(COLUMNS)])
     launches = _mean_launches(pairs, judge)
@@ -231,25 +231,16 @@ def _mean_launches(pairs: pd.DataFrame, judge: Judge) -> pd.DataFrame:
     return means
 
 
-def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+def _mean_ratios(pairs: pd.DataFrame, judge: Judge) -> pd.DataFrame:
     """Mean log ratio over the pairs of each row, by the blocks that all pairs with data share."""
-    first = times.loc[times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
-    reference = first.rename(columns={"cell": "against"})
-    joined = pairs.merge(first, on="cell").merge(
-        reference, on=["against", "block"], suffixes=("", "_before")
-    )
-    names = {"duration_ns": "log_ratio", "cycles": "log_cycles"}
-    for name, log in names.items():
-        after, before = joined[name], joined[f"{name}_before"]
-        joined[log] = np.log(after.where(after > 0) / before.where(before > 0))
-    all_pairs = joined.groupby("pair")["number"].nunique()
-    grouped = joined.groupby(["pair", "block"])
-    means = grouped[list(names.values())].mean()
+    ratios = judge.paired_ratios(pairs).rename(columns={"pair": "number"})
+    ratios["pair"] = ratios["number"].map(pairs["pair"])
+    all_pairs = ratios.groupby("pair")["number"].nunique()
+    grouped = ratios.groupby(["pair", "block"])[["log_ratio", "log_cycles"]]
+    counts = grouped.count()
+    expected_pairs = all_pairs.reindex(counts.index.get_level_values("pair")).to_numpy()
     # A mean that lacks a pair is of another quantity; NaN, not a mean of the other pairs.
-    for log in names.values():
-        expected_pairs = all_pairs.reindex(means.index.get_level_values("pair")).to_numpy()
-        means[log] = means[log].where(grouped[log].count().to_numpy() == expected_pairs)
-    return means.reset_index()
+    return grouped.mean().where(counts.eq(expected_pairs, axis=0)).reset_index()
 
 
 def over_problems(by_problem: Sequence[Effect]) -> Effect:

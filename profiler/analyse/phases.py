@@ -7,7 +7,6 @@ a repeated range: that of a launch, or the one kind of range right inside every 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,8 +71,6 @@ GAP_GROUP_COLUMNS = (
 """Idle gaps between operations of two names in two places, most time first. `before_path`,
 `after_path`: as `stack_paths` has them. `host_late`: share of those whose launch is known that were
 launched only when the device was idle; may be NaN."""
-
-_NUMBERED = re.compile(r"(.+)_\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +158,9 @@ def lasting_ranges(ranges: pd.DataFrame, until_ns: float) -> Integers:
 
 def _names_without_numbers(ranges: pd.DataFrame) -> list[str]:
     """Names with a star in place of a number at their end."""
-    names = ranges["name"].astype(object)
-    short = {
-        name: f"{match[1]}_*" if (match := _NUMBERED.fullmatch(str(name))) else str(name)
-        for name in names.dropna().unique()
-    }
-    return [short.get(name, "") for name in names]
+    distinct = map(str, ranges["name"].dropna().unique())
+    merged = merge_numbered(ranges, numbered_prefixes(distinct, least=1))
+    return [str(name) for name in merged["name"].astype(object).fillna("")]
 
 
 def _children(ranges: pd.DataFrame, stacks: pd.DataFrame, rows: Integers) -> Integers:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import ndtri
 
-from profiler.analyse.intervals import group_intervals
+from profiler.analyse.intervals import DEVIATION_OF_MAD, group_intervals
 from profiler.analyse.samples import check_samples, metric_columns
 from profiler.collect.registry import duration_metrics
 from profiler.metrics.queries import better
@@ -49,8 +48,6 @@ _DEVIATIONS = 8.0
 1 % have such a visit."""
 _FEWEST_OF = 32
 """Visits of which at least one has to be slow to be reported: most cells have one in a hundred."""
-_DEVIATION_OF_MAD = float(1 / ndtri(0.75))
-"""Standard deviation of normal values by their median distance from the median."""
 
 
 def summarise(
@@ -310,7 +307,7 @@ def slow_visits_of_cell(durations: npt.NDArray[np.float64]) -> SlowVisits | None
     median = float((ordered[~middle] + ordered[middle]) / 2)
     if ordered[-1] <= median + LEAST_EXCESS * median:  # as of nearly every cell
         return None
-    deviation = _DEVIATION_OF_MAD * float(np.median(np.abs(durations - median)))
+    deviation = DEVIATION_OF_MAD * float(np.median(np.abs(durations - median)))
     slow = durations[durations > median + max(LEAST_EXCESS * median, _DEVIATIONS * deviation)]
     if len(slow) * _FEWEST_OF < len(durations) or not len(slow):
         return None
