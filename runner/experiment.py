@@ -386,20 +386,18 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
 def _experiment_of_functions(module: ModuleType) -> Experiment:
     """An experiment named after its file: every public function that stands there is a variant.
 
-    Without those of `ROLES` and helpers (`is_helper`). A parameter whose default is a list has each
+    Without those of `ROLES` and helpers (`_helpers`). A parameter whose default is a list has each
     of its values: of `inputs` they are the problems. The baseline is the function `baseline`, else
     the first.
     Raises ExperimentError where two have one name: Python forgets the first.
     """
     file = _absolute(str(module.__file__))
     body = ast.parse(inspect.getsource(module)).body
-    functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
-    names = [function.name for function in functions]
+    names = [statement.name for statement in body if isinstance(statement, ast.FunctionDef)]
     for name in names:
         if names.count(name) > 1:
             raise ExperimentError(f"two functions are called {name}: give one another name")
-    callers = callers_by_name(body)
-    helpers = {function.name for function in functions if is_helper(function, callers)}
+    helpers = _helpers(body)
     experiment = Experiment(
         _name_of_file(file),
         problems=dict(defaults_of(vars(module)["inputs"])) or None,
@@ -416,35 +414,50 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
         experiment._add_variant(function, name, grid, line=line, options=VariantOptions())
     if _BASELINE in experiment.variants:
         experiment.baseline = _BASELINE
-    experiment.notes = [
-        *_notes_on_functions(module, body, experiment),
-        *helper_notes(callers, experiment.variants.keys() - {experiment.baseline}),
-    ]
+    experiment.notes = list(_notes_on_functions(module, body, experiment))
     return experiment
 
 
+def _helpers(body: Iterable[ast.stmt]) -> list[str]:
+    """Public functions that take nothing, where `inputs` returns something for variants to take."""
+    functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+    for function in functions:
+        if function.name == "inputs" and not _returns_a_value(function):
+            return []
+    names = (function.name for function in functions if takes_nothing(function))
+    return [name for name in names if name not in ROLES and not name.startswith("_")]
+
+
 def callers_by_name(body: Iterable[ast.stmt]) -> dict[str, str]:
-    """First function of a file that calls another one, by the name that is called."""
+    """First function or class of a file that calls a name, by that name.
+
+    Without functions that take nothing, such as tests of variants.
+    """
     callers: dict[str, str] = {}
-    statements = itertools.chain(*map(ast.walk, body))
-    for function in (node for node in statements if isinstance(node, ast.FunctionDef)):
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                called = node.func.id
-                if called != function.name:
-                    callers.setdefault(called, function.name)
+    for caller in (node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)):
+        if isinstance(caller, ast.FunctionDef) and takes_nothing(caller):
+            continue
+        calls = (node.func for node in ast.walk(caller) if isinstance(node, ast.Call))
+        for called in (node.id for node in calls if isinstance(node, ast.Name)):
+            if called != caller.name:
+                callers.setdefault(called, caller.name)
     return callers
 
 
-def is_helper(function: ast.FunctionDef, callers: Container[str]) -> bool:
-    """Whether a function takes nothing, not even inputs, and another one calls it."""
-    return function.name in callers and not any(ast.iter_child_nodes(function.args))
+def takes_nothing(function: ast.FunctionDef) -> bool:
+    """Whether a function has no parameters, so that it is a helper, which gets no inputs."""
+    return not any(ast.iter_child_nodes(function.args))
+
+
+def _returns_a_value(function: ast.FunctionDef) -> bool:
+    returns = (node for node in ast.walk(function) if isinstance(node, ast.Return))
+    return any(node.value is not None for node in returns)
 
 
 def helper_notes(callers: Mapping[str, str], variants: Container[str]) -> Iterator[str]:
-    """Sentences on variants that other functions call, as they may be helpers."""
+    """Sentences on variants that others call, as they may be helpers; none on `baseline`."""
     for name, caller in callers.items():
-        if name in variants:
+        if name in variants and name != _BASELINE:
             yield (
                 f"{name} is measured as a variant, and {caller} calls it: the name of a helper "
                 "begins with an underscore."
@@ -483,14 +496,42 @@ def _notes_on_functions(
                 f"{type(value).__name__}. A function may call it; a name that begins with an "
                 "underscore is never one."
             )
+    yield from _notes_on_values(module, body, experiment)
     loops = (statement.body for statement in body if isinstance(statement, ast.For | ast.While))
     for statement in itertools.chain(*loops):
         if isinstance(statement, ast.FunctionDef) and statement.name in experiment.variants:
             yield f"{statement.name} is defined in a loop: only its last definition is measured."
+    yield from helper_notes(callers_by_name(body), experiment.variants.keys())
+    for name in _helpers(body):
+        if name not in _read_names(body):
+            yield f"{name} is no variant: it takes no inputs."
     absent = sorted({*ROLES, _BASELINE} - vars(module).keys())
     for name in experiment.variants:
         for meant in difflib.get_close_matches(name.lower(), absent, n=1, cutoff=ALMOST):
             yield f"{name} is measured as a variant; did you mean {meant}?"
+
+
+def _notes_on_values(
+    module: ModuleType, body: Sequence[ast.stmt], experiment: Experiment
+) -> Iterator[str]:
+    """Sentences on names that a file gives a function of another's, and does not read."""
+    assigned = (target for statement in body for target in getattr(statement, "targets", ()))
+    for name in (target.id for target in assigned if isinstance(target, ast.Name)):
+        value = vars(module).get(name)
+        is_plain = callable(value) and not (inspect.isclass(value) or hasattr(value, "cache_info"))
+        is_private = name.startswith("_") or name in _read_names(body)
+        if is_plain and not is_private and name not in experiment.variants:
+            yield (
+                f"{name} is no variant: only functions that the file defines are. A function may "
+                "call it."
+            )
+
+
+def _read_names(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that a file reads."""
+    nodes = itertools.chain(*map(ast.walk, body))
+    names = (node for node in nodes if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
 
 def _looks_like_variant(value: Any) -> bool:

@@ -20,7 +20,7 @@ from profiler.runner.experiment import (
     ROLES,
     callers_by_name,
     helper_notes,
-    is_helper,
+    takes_nothing,
 )
 from profiler.runner.import_path import syntax_excerpt
 
@@ -214,16 +214,14 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
     """Functions of a file that may be variants; raises SpecError for invalid Python.
 
     Those with decorators are left out (kernels of Triton), those whose names begin with an
-    underscore, helpers (`is_helper`), and those that an experiment takes for something else.
+    underscore, helpers (`takes_nothing`), and those that an experiment takes for something else.
     """
-    body = _tree(file, str(file)).body
-    callers = callers_by_name(body)
-    functions = [node for _, node in definitions(body) if isinstance(node, ast.FunctionDef)]
     return tuple(
         _public_function(node)
-        for node in functions
-        if not (node.name.startswith("_") or node.decorator_list or node.name in ROLES)
-        and not is_helper(node, callers)
+        for name, node in definitions(_tree(file, str(file)).body)
+        if isinstance(node, ast.FunctionDef)
+        and not (name.startswith("_") or node.decorator_list or name in ROLES)
+        and not takes_nothing(node)
     )
 
 

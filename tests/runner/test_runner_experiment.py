@@ -244,8 +244,15 @@ def table(): return 1
 def Flop(n): return n
 def load(): return 2
 def half(x): return x / load()
+def quarter(x): return half(half(x))
+def test_run(): assert run(1) == 1
+def main(): print(half(inputs()))
+again = functools.partial(run)
+eighth = functools.partial(half)
 for step in (1, 2):
-    def stepped(x): return half(x) + step
+    def stepped(x): return eighth(x) + step
+if __name__ == "__main__":
+    main()
 """
 
 
@@ -253,14 +260,17 @@ def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
     file = tmp_path / "sums.py"
     file.write_text(NO_FUNCTIONS)
     experiment = experiment_of(import_file(file))
-    assert list(experiment.variants) == ["run", "Flop", "half", "stepped"]
-    not_a_function, in_a_loop, misspelled, *of_helpers = experiment.notes
+    assert list(experiment.variants) == ["run", "Flop", "half", "quarter", "stepped"]
+    not_a_function, assigned, in_a_loop, *of_helpers, misspelled = experiment.notes
     assert not_a_function.startswith("fast is no variant: ")
     assert misspelled == "Flop is measured as a variant; did you mean flops?"
     assert in_a_loop.startswith("stepped is defined in a loop: ")
+    assert assigned.startswith("again is no variant: only functions that the file defines are.")
     assert of_helpers == [
-        "half is measured as a variant, and stepped calls it: the name of a helper begins with an "
-        "underscore."
+        "half is measured as a variant, and quarter calls it: the name of a helper begins with an "
+        "underscore.",
+        "table is no variant: it takes no inputs.",
+        "test_run is no variant: it takes no inputs.",
     ]
 
 
