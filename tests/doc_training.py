@@ -94,7 +94,7 @@ def against_eager():
         findings, cells, timelines = _cells(optimizer)
         eager = timelines["eager"].whole_unit.gpu_ns
         for name in ("compile", "graphs"):
-            verdict = findings.verdicts.verdict_on(cells[name].id, cells["eager"].id)
+            verdict = findings.verdicts.verdict_on(cells[name], cells["eager"])
             rows.append(
                 (
                     f"{name}, {title}",

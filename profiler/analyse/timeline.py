@@ -279,10 +279,8 @@ def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _device_gaps(start: Integers, end: Integers, rows: Integers) -> tuple[Integers, Integers]:
-    """Operations before and after each gap of one device."""
+    """Operations before and after each gap of one device, which has some in `rows`."""
     rows = rows[np.argsort(start[rows], kind="stable")]
-    if not len(rows):
-        return rows, rows
     latest = np.maximum.accumulate(end[rows])
     raised = np.concatenate([[True], end[rows][1:] > latest[:-1]])
     last = np.maximum.accumulate(np.where(raised, np.arange(len(rows)), 0))

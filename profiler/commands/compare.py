@@ -369,11 +369,7 @@ def failure_of(findings: Findings, cell: Cell) -> str:
 
 def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:
     """Verdict on a cell against an older cell of its problem, or against the baseline's."""
-    from profiler.findings.verdicts import NO_DATA, SAME_PROGRAM
+    from profiler.findings.verdicts import NO_DATA
 
-    programs = findings.programs
-    if not (programs.correct(old) and programs.correct(new)):
-        return NO_DATA
-    if programs.source(old) == programs.source(new):
-        return SAME_PROGRAM
-    return findings.verdicts.verdict_on(programs.source(new), programs.source(old))
+    both_correct = findings.programs.correct(old) and findings.programs.correct(new)
+    return findings.verdicts.verdict_on(new, old) if both_correct else NO_DATA

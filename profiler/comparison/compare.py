@@ -10,13 +10,12 @@ from itertools import chain
 import pandas as pd
 
 from profiler.analyse.between_runs import BetweenRunsReason
-from profiler.analyse.verdicts import DELTA
 from profiler.comparison.grids import RunGrids, find_grids
 from profiler.comparison.runs import ComparedRun, Timings
 from profiler.comparison.steps import RunStep, step_between
 from profiler.findings.gates import GATE_COLUMNS
 from profiler.findings.variant_names import find_names
-from profiler.model import FEWEST_BLOCKS, Cell
+from profiler.model import Cell
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import LADDER
 from profiler.planning.problem_names import short_names
@@ -64,10 +63,6 @@ class RunComparison:
     differences: Mapping[str, Values]
     """By field of `model.Environment`, `baseline`, `spec`, `experiment`, or `source` and a file."""
     notices: tuple[Notice, ...]
-    delta: float = DELTA
-    """Smaller relative differences are SAME."""
-    fewest_blocks: int = FEWEST_BLOCKS
-    """A verdict needs so many in each run."""
 
     @property
     def last(self) -> RunStep:

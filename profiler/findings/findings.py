@@ -18,7 +18,14 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
-from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts, verdict_on
+from profiler.findings.verdicts import (
+    JUDGED,
+    NO_VERDICT,
+    SAME_PROGRAM,
+    PairVerdict,
+    PairVerdicts,
+    verdict_on,
+)
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import Notice
 from profiler.run_folder.load.report import Report
@@ -56,16 +63,16 @@ class Verdicts:
         cell = self.numbers.programs.at(variant, problem)
         return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
 
-    def verdict_on(self, cell: str, against: str) -> PairVerdict:
-        """The verdict on a cell (id) against another."""
-        return verdict_on(self.pairs, cell, against)
+    def verdict_on(self, cell: Cell, against: Cell) -> PairVerdict:
+        """The verdict on a cell against another, of the programs that were measured for them."""
+        first, second = map(self.numbers.programs.source, (cell, against))
+        return SAME_PROGRAM if first == second else verdict_on(self.pairs, first, second)
 
     def timed(self, cell: Cell, against: Cell) -> tuple[float, float]:
         """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
-        numbers, source = self.numbers, self.numbers.programs.source
-        pair = self.verdict_on(source(cell), source(against))
+        pair = self.verdict_on(cell, against)
         if math.isnan(pair.median):
-            primary = numbers.primary.name
+            numbers, primary = self.numbers, self.numbers.primary.name
             return numbers.value(cell, primary).median, numbers.value(against, primary).median
         return pair.median, pair.against_median
 

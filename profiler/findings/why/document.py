@@ -546,7 +546,7 @@ def _explained(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | Non
 
 
 def _idle(findings: Findings, idle: IdleDifference) -> _Explained:
-    verdict = findings.verdicts.verdict_on(idle.cell.id, idle.against.id)
+    verdict = findings.verdicts.verdict_on(idle.cell, idle.against)
     return _Explained(findings, idle.cell, idle.against, verdict, idle=idle)
 
 

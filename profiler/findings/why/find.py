@@ -11,7 +11,6 @@ from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import Phase
-from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import FLUSHED_PER_LAUNCH, ON_ZEROS, Cell, Problem
@@ -56,13 +55,12 @@ def pair_why(
 
     What has the machine code of another is what was measured and explained of that.
     """
-    first, second = findings.programs.source(cell), findings.programs.source(against)
     return PairWhy(
         cell=cell,
         against=against,
-        verdict=SAME_PROGRAM if first == second else findings.verdicts.verdict_on(first, second),
-        first=cells[first],
-        second=cells[second],
+        verdict=findings.verdicts.verdict_on(cell, against),
+        first=cells[findings.programs.source(cell)],
+        second=cells[findings.programs.source(against)],
         timed_ns=findings.verdicts.timed(cell, against),
         clocks_on_zeros=_clocks_on_zeros(findings, cell, against),
         flushed_per_launch=findings.report.environment.cache_control == FLUSHED_PER_LAUNCH,

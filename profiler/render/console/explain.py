@@ -130,7 +130,7 @@ def _compared(
 
 def idle_text(findings: Findings, idle: IdleDifference, columns: int) -> str:
     """Text of a run that explained nothing, but has timelines that differ."""
-    verdict = findings.verdicts.verdict_on(idle.cell.id, idle.against.id)
+    verdict = findings.verdicts.verdict_on(idle.cell, idle.against)
     lines: list[str | _Prose] = [
         *_compared(findings, idle.cell, idle.against, verdict),
         "",

@@ -15,7 +15,7 @@ from profiler.comparison.compare import RunComparison
 from profiler.comparison.document import comparison_document
 from profiler.comparison.programs import EditedFile
 from profiler.comparison.steps import CodeGroup, RunStep
-from profiler.model import Verdict
+from profiler.model import FEWEST_BLOCKS, MARGIN_PCT, Verdict
 from profiler.notices import counted, first_names
 from profiler.render.console.tables import SmallTextTable, answer_lines
 from profiler.render.console.terminal import Paragraph, plain
@@ -78,8 +78,8 @@ def render_comparison(comparison: RunComparison) -> str:
         "control": comparison.variant_name(step.control),
         "only_older": [_cell_name(cell, comparison) for cell in step.only_older],
         "only_newer": [_cell_name(cell, comparison) for cell in step.only_newer],
-        "delta": f"{100 * comparison.delta:.0f}\u202f%",
-        "fewest_blocks": comparison.fewest_blocks,
+        "delta": f"{MARGIN_PCT:.0f}\u202f%",
+        "fewest_blocks": FEWEST_BLOCKS,
         "programs": [(PROGRAM_WORDS[program], count) for program, count in step.programs.items()],
         "json": "data:application/json;base64,"
         + base64.b64encode(json.dumps(comparison_document(comparison)).encode()).decode(),

@@ -169,7 +169,7 @@ def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     problem = findings.programs.problems[0]
     winner = findings.ranking.rival_winners[problem.id].cell
     baseline = findings.programs.by_place["torch", problem.id]
-    pair = findings.verdicts.verdict_on(winner.id, baseline.id)
+    pair = findings.verdicts.verdict_on(winner, baseline)
     times = visit_times(
         measured_again.measured.samples, measured_again.plan.cells, SessionKind.FINAL
     )
@@ -453,7 +453,7 @@ def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report):
         (third, first, third.cumulative),
     ):
         cells = findings.programs.by_place
-        pair = (cells[rung.variant.id, problem].id, cells[other.variant.id, problem].id)
+        pair = (cells[rung.variant.id, problem], cells[other.variant.id, problem])
         assert step.verdicts[0] == findings.verdicts.verdict_on(*pair)
         assert step.effects[0].ratio == step.verdicts[0].ratio
         assert step.verdicts[0].verdict is not None
