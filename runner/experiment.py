@@ -490,7 +490,8 @@ def _notes_on_functions(
     functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
     for name in (function.name for function in functions if function.decorator_list):
         value = vars(module).get(name)
-        if not name.startswith("_") and _looks_like_variant(value):
+        is_private = name.startswith("_") or name in _read_names(body)
+        if _looks_like_variant(value) and not is_private:
             yield (
                 f"{name} is no variant: its decorator makes no function of it, but a "
                 f"{type(value).__name__}. A function may call it; a name that begins with an "

@@ -342,7 +342,9 @@ def compare(
     """
     if len(got) != len(expected):
         outputs = f"{len(got)} output{'' if len(got) == 1 else 's'}"
-        raise WrongResultError(f"{outputs}, but the reference has {len(expected)}")
+        are_numbers = len(got) > 1 and all(not output.dim() for output in got)
+        hint = ": each number of a list is one, return an array" if are_numbers else ""
+        raise WrongResultError(f"{outputs}, but the reference has {len(expected)}{hint}")
     for number, (output, reference) in enumerate(zip(got, expected, strict=True)):
         _require_comparable(number, output, reference)
     tallies = [

@@ -341,6 +341,13 @@ def test_outputs_of_another_shape_or_kind_are_wrong(got, expected, words):
     assert caught.value.errors is None
 
 
+def test_a_list_of_numbers_is_as_many_outputs():
+    with pytest.raises(
+        WrongResultError, match=r"3 outputs, .* 1: each number of a list is one, ret"
+    ):
+        compare(tuple(torch.ones(3)), (torch.ones(3),))
+
+
 def test_a_nan_where_none_belongs_hints_at_an_element_never_written():
     assert "never written" in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
     assert "never written" not in complaint(torch.tensor([2.0]), torch.tensor([1.0]))

@@ -237,12 +237,14 @@ def run(x): return x
 def fast(x): return x
 @Jitted
 def _helper(x): return x
+@Jitted
+def used(x): return x
 @Kernel
 def kernel(x): return x
 @functools.cache
 def table(): return 1
 def Flop(n): return n
-def load(): return 2
+def load(): return used(2)
 def half(x): return x / load()
 def quarter(x): return half(half(x))
 def test_run(): assert run(1) == 1
