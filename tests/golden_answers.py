@@ -105,7 +105,7 @@ def explain_json(findings):
     """The same as JSON."""
     document = _explained(
         findings,
-        lambda cell, why, pair: explain_document(findings, cell, why, pair),
+        lambda cell, why, pair: explain_document(findings, cell, pair),
         lambda idle: idle_document(findings, idle),
     )
     return document and _json_text(_in_six_digits(dump(document)))

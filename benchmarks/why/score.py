@@ -138,8 +138,8 @@ def explain(
         return {}, {}, {}
     pair = pair_why(findings, find_why(findings).cells, planted, plain)
     return (
-        explain_document(findings, planted, pair.first, pair),
-        explain_document(findings, plain, pair.second, None),
+        explain_document(findings, planted, pair),
+        explain_document(findings, plain, None),
         {change.name: change.first_ns for change in pair.causes},
     )
 

@@ -134,7 +134,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Shifts:
-    """How much higher each row of a newer sample lies than that of an older one, each (count,)."""
+    """Shift from each row of an older sample to that of a newer one, each (count,)."""
 
     older: npt.NDArray[np.int64]
     """Number of blocks of each row."""

@@ -57,7 +57,7 @@ def explain(request: ExplainRequest) -> ExitCode:
     else:
         cell, pair = explained_pair(findings, request)
         cell_why = find_why(findings).cells[findings.programs.source(cell)]
-        document = explain_document(findings, cell, cell_why, pair)
+        document = explain_document(findings, cell, pair)
         text = partial(explain_text, findings, cell, cell_why, pair)
     if request.json_target != "-":
         write_stdout((text(min(COLUMNS, make_console("auto").width)),))

@@ -93,7 +93,7 @@ def _of_findings(value: Callable[[Findings], Any]) -> Callable[[Checked], Any]:
 def _why(checked: Checked) -> Any:
     if checked.findings is None:
         return None
-    explained_pair = why_of_answer(checked.findings, find_why(checked.findings).answer)
+    explained_pair = why_of_answer(checked.findings)
     if explained_pair is None:
         return None
     explained, against = explained_pair

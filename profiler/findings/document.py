@@ -40,7 +40,6 @@ from profiler.findings.verdicts import (
     verdict_counts,
 )
 from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
-from profiler.findings.why.find import find_why
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import SCHEMA_VERSION, Cell, CellStatus, Problem, Variant
 from profiler.planning.page_kinds import LADDER
@@ -207,9 +206,7 @@ class AnswerPartDocument(JsonObject):
     is_it_real = get.nested(
         RealityDocument, lambda findings: _rank_with_verdicts(findings.ranking.best_rank)
     )
-    why = get.nested(
-        AnswerWhyDocument, lambda findings: why_of_answer(findings, find_why(findings).answer)
-    )
+    why = get.nested(AnswerWhyDocument, why_of_answer)
     """null where nothing was explained"""
     best_reference = get.nested(ReferenceDocument, lambda findings: findings.ranking.best_reference)
     problems = get.rows(

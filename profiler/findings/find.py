@@ -426,7 +426,7 @@ class _Finder:
         return winners
 
     def _selection_bias(self, winner: Winner) -> float:
-        """How much too low the number of a winner reads, were its candidates equal (relative)."""
+        """Relative amount by which a winner's number reads too low, were its candidates equal."""
         if self.primary != JUDGED:
             return math.nan
         timing, final = self.judges

@@ -208,7 +208,7 @@ class JsonObject:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: Callable[[Any], Any]) -> Any:
-        """How pydantic sees the class as the type of a field."""
+        """The model of the class, as pydantic's type of a field."""
         return handler(cls.model())
 
     @classmethod

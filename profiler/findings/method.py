@@ -1,4 +1,4 @@
-"""How the numbers of a run came about: cells left after each stage, and the sessions it made."""
+"""Stages of a run with the cells left after each, and the sessions it made."""
 
 from __future__ import annotations
 

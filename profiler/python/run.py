@@ -22,7 +22,6 @@ from profiler.findings.document import cell_table, summary_table, wide_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
-from profiler.findings.why.find import find_why
 from profiler.python.notebook_source import functions_of, notebook_source
 from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.documents import write_atomic
@@ -108,7 +107,7 @@ class Run:
         """
         request = ExplainRequest(self.path, variant=variant, against=against, problem=problem)
         cell, pair = explained_pair(self._findings, request)
-        return explain_document(self._findings, cell, find_why(self._findings).cells[cell.id], pair)
+        return explain_document(self._findings, cell, pair)
 
     def plot(
         self,

@@ -23,7 +23,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.why.cells import CellWhy, KernelWhy
-from profiler.findings.why.find import IdleDifference, idle_difference
+from profiler.findings.why.find import IdleDifference, find_why, idle_difference
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import OFF_TIMING, CauseChange, PairWhy
 from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED, has_time
@@ -503,15 +503,13 @@ class AnswerWhyDocument(JsonObject):
 # ---- documents -----------------------------------------------------------------------------------
 
 
-def explain_document(
-    findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None
-) -> Document:
-    """The answer, the account and the tree of a cell; at most 4 kB. Missing is null.
+def explain_document(findings: Findings, cell: Cell, pair: PairWhy | None) -> Document:
+    """The answer, the account and the tree of an explained cell; at most 4 kB. Missing is null.
 
     Every number has its unit in its key. Counters are of one launch (n = 1) in the explain session;
     ratio and verdict are of the timing. Where names are long, lists are cut shorter.
     """
-    explained = _explained(findings, cell, why, pair)
+    explained = _explained(findings, cell, pair)
     for most in range(MOST_PARTS, 0, -1):
         document = ExplanationDocument.document(replace(explained, most=most))
         if len(json.dumps(document)) < MOST_BYTES:  # the line end counts as well
@@ -524,22 +522,22 @@ def idle_document(findings: Findings, idle: IdleDifference) -> Document:
     return ExplanationDocument.document(_idle(findings, idle))
 
 
-def why_of_answer(findings: Findings, pair: PairWhy | None) -> _Pair | None:
+def why_of_answer(findings: Findings) -> _Pair | None:
     """Source of `answer.why` of a run's summary: the pair that the answer is about.
 
     Without an account, how long the device was idle in the timelines; None where nothing was
     explained and there are no timelines that differ in it.
     """
+    pair = find_why(findings).answer
     if pair is None or pair.account is None:
         idle = idle_difference(findings)
         if idle is not None:
             return _idle(findings, idle).compared
-    if pair is None:
-        return None
-    return _explained(findings, pair.cell, pair.first, pair).compared
+    return None if pair is None else _explained(findings, pair.cell, pair).compared
 
 
-def _explained(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None) -> _Explained:
+def _explained(findings: Findings, cell: Cell, pair: PairWhy | None) -> _Explained:
+    why = find_why(findings).cells[findings.programs.source(cell)]
     if pair is None:
         return _Explained(findings, cell, None, NO_VERDICT, why)
     return _Explained(findings, cell, pair.against, pair.verdict, why, pair)

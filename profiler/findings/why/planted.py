@@ -1,4 +1,4 @@
-"""How true the estimates of causes are: by kernels in which each was planted.
+"""Accuracy of the estimates of causes, by kernels in which each was planted.
 
 Estimate ÷ true time of the 146 pairs of `benchmarks/why` whose planted kernel is slower: lowest,
 highest, and how many, by cause. Recorded on H200s on 2026-11-22 and 2026-11-25, and on H100s on

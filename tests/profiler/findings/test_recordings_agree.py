@@ -355,7 +355,7 @@ def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings):
         lines = explain_text(findings, cell, why, pair).splitlines()
         assert len(lines) <= MOST_LINES
         assert all(len(line) <= COLUMNS for line in lines)
-        text = json.dumps(explain_document(findings, cell, why, pair), allow_nan=False)
+        text = json.dumps(explain_document(findings, cell, pair), allow_nan=False)
         assert len(text) < MOST_BYTES
         ExplanationDocument.model().model_validate_json(text)
 

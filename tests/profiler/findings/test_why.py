@@ -31,6 +31,7 @@ from profiler.findings.why.document import (
 from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import CLOCK
 from profiler.model import CellStatus, Outcome, Verdict
+from profiler.python.run import Run
 from profiler.render.words.why import clock_words
 from profiler.run_folder.archive import open_run
 
@@ -65,7 +66,7 @@ def pair(findings):
 
 
 def document_of(findings, pair):
-    return explain_document(findings, pair.cell, pair.first, pair)
+    return explain_document(findings, pair.cell, pair)
 
 
 def test_the_answer_is_the_best_against_the_baseline(findings, pair):
@@ -204,7 +205,7 @@ def test_launches_that_differ_otherwise_than_the_timed_ones_are_told(findings, p
 def test_long_names_cost_rows_and_the_document_stays_small(findings, pair):
     variant = dataclasses.replace(pair.cell.variant, name="x" * 700)
     cell = dataclasses.replace(pair.cell, variant=variant)
-    document = explain_document(findings, cell, pair.first, dataclasses.replace(pair, cell=cell))
+    document = explain_document(findings, cell, dataclasses.replace(pair, cell=cell))
     assert len(json.dumps(document)) < MOST_BYTES
     ExplanationDocument.model().model_validate(document)
     account = document["account"]
@@ -296,9 +297,10 @@ def with_alias(findings, name, of):
 def test_a_variant_with_the_machine_code_of_another_is_the_same(findings):
     aliased = with_alias(findings, "torch-naive", of="vector-b256-r1-v4")
     asked = ExplainRequest(SOFTMAX, variant="torch-naive", against="vector-b256-r1-v4")
-    cell, pair = explained_pair(aliased, asked)
+    _, pair = explained_pair(aliased, asked)
     assert (pair.verdict, pair.account) == (SAME_PROGRAM, None)
-    answer = explain_document(aliased, cell, pair.first, pair)["answer"]
+    explained = Run(aliased, SOFTMAX).explain(asked.variant, against=asked.against)
+    answer = explained["answer"]
     assert (answer["verdict"], answer["reason"], answer["ratio"]) == ("same", "same_program", 1)
     assert answer["duration_ns"] == answer["against_ns"]
     _, other = explained_pair(aliased, dataclasses.replace(asked, against="torch"))

@@ -186,7 +186,7 @@ def test_a_cause_that_was_not_found_costs_no_zero(findings, pair):
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
     narrow = words.planted_words(["narrow_accesses"])
     assert re.search(rf"narrow loads and stores {re.escape(narrow)}: \S+ µs in torch, none", text)
-    answered = why_of_answer(findings, pair)
+    answered = why_of_answer(findings)
     assert answered is not None
     why = AnswerWhyDocument.document(answered)
     costs = {cause["name"]: cause for cause in why["causes_of_difference"]}
