@@ -44,6 +44,7 @@ from profiler.analyse.intervals import (
     CONFIDENCE,
     COVERED,
     FEWEST,
+    Floats,
     duration_classes,
     session_sds,
     widened_ends,
@@ -52,7 +53,6 @@ from profiler.analyse.paired_tests import adjust_families, family_levels
 from profiler.analyse.verdicts import DELTA, is_too_wide, reasons_of, verdicts_of
 from profiler.model import ALPHA, FEWEST_BLOCKS, Verdict
 
-Floats = npt.NDArray[np.float64]
 Objects = npt.NDArray[np.object_]
 
 FEWEST_CONTROLS = 5

@@ -17,9 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from profiler.analyse.intervals import DEVIATION_OF_MAD
-
-Floats = npt.NDArray[np.float64]
+from profiler.analyse.intervals import DEVIATION_OF_MAD, Floats
 
 FEWEST_RUNS = 3
 """Runs that a level needs: two of a kind do not tell a change from a disturbance."""

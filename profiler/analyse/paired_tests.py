@@ -14,9 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from profiler.analyse.intervals import SEED, drawn_medians
-
-Floats = npt.NDArray[np.float64]
+from profiler.analyse.intervals import SEED, Floats, drawn_medians
 
 FLOOR_PERCENTILE = 95.0
 """Percentile of the bootstrapped median of two equal arms that is a noise floor."""

@@ -29,6 +29,7 @@ import pandas as pd
 from profiler.analyse.intervals import (
     COVERED,
     NO_OFFSETS,
+    Floats,
     equal_sizes,
     median_intervals,
     session_sds,
@@ -51,7 +52,6 @@ from profiler.model import (
     Verdict,
 )
 
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 

@@ -149,9 +149,7 @@ class _Finder:
             grid_pairs=self._grid_pairs(),
             waves=self._waves(),
             timers=find_timers(samples, self.blocks, list(correct)),
-            sustained=find_sustained(
-                self.report, self.numbers, self.against_baseline, self.with_baseline
-            ),
+            sustained=find_sustained(self.report, self.numbers, self.against_baseline),
             notices=self._notices(slow_visits_notice(answering, self.numbers.slow_visits)),
         )
 
@@ -277,7 +275,7 @@ class _Finder:
     def families(self) -> Mapping[str, tuple[Pair, ...]]:
         """Pairs to judge by question, in the order in which pairs belong to one."""
         return {
-            "baseline": tuple(self.with_baseline.values()),
+            "baseline": self.with_baseline,
             "winner": self._with_leaders(self.leaders),
             "best of the rivals": self._with_leaders(self.rival_leaders),
             "steps": pairs_of_steps(
@@ -307,17 +305,10 @@ class _Finder:
         )
 
     @cached_property
-    def with_baseline(self) -> Mapping[str, Pair]:
-        """Pair with the baseline by id of each correct cell that is not the baseline's."""
-        baseline = self.programs.baseline
-        if baseline is None:
-            return {}
-        return {
-            cell.id: (cell.id, baseline_cell.id)
-            for cell in self.programs.correct_cells.values()
-            if cell.variant.id != baseline.id
-            and (baseline_cell := self.programs.correct_at(baseline, cell.problem)) is not None
-        }
+    def with_baseline(self) -> tuple[Pair, ...]:
+        """Each correct cell with that of the baseline, where this is correct too."""
+        correct = list(self.programs.correct_cells.values())
+        return tuple(self.judges[0].pairs_with_baseline(correct))
 
     def _with_leaders(self, leaders: Mapping[str, Cell]) -> tuple[Pair, ...]:
         return tuple(
@@ -330,7 +321,7 @@ class _Finder:
     @cached_property
     def against_baseline(self) -> Mapping[str, PairVerdict]:
         """Verdict against the baseline by id of each correct cell that is not the baseline's."""
-        return {cell: verdict_on(self.pairs, *pair) for cell, pair in self.with_baseline.items()}
+        return {pair[0]: verdict_on(self.pairs, *pair) for pair in self.with_baseline}
 
     @cached_property
     def opponents(self) -> Mapping[str, Mapping[str, Cell | None]]:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.judge import Judge, Pair, Rules, visit_times
+from profiler.analyse.judge import Judge, Rules, visit_times
 from profiler.analyse.why.account import logarithmic_mean
 from profiler.collect.timer import SUSTAINED
 from profiler.findings.cell_numbers import NOTHING, CellNumbers, Value
@@ -113,33 +113,26 @@ def differing_cells(cells: Iterable[SustainedCell]) -> list[SustainedCell]:
 
 
 def find_sustained(
-    report: Report,
-    numbers: CellNumbers,
-    against_baseline: Mapping[str, PairVerdict],
-    pairs: Mapping[str, Pair],
+    report: Report, numbers: CellNumbers, against_baseline: Mapping[str, PairVerdict]
 ) -> tuple[SustainedCell, ...]:
-    """Cells that were measured both ways, compared.
-
-    `against_baseline`, `pairs`: verdict, and pair with the baseline of its problem, by cell id.
-    """
+    """Cells that were measured both ways, compared; `against_baseline`: cold verdicts by id."""
     samples = report.measured.samples
     reference = reference_collector(samples)
     if reference in (None, SUSTAINED.name) or SUSTAINED.name not in samples["collector"].unique():
         return ()
     times = visit_times(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
     judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))
-    verdicts = judged(judge, dict.fromkeys(pairs.values(), "baseline"))
-    by_cell: dict[str, dict[str, Value]] = {}
-    for (cell, metric), value in numbers.values.items():
-        by_cell.setdefault(cell, {})[metric] = value
+    cells = list(numbers.programs.correct_cells.values())
+    pairs = judged(judge, dict.fromkeys(judge.pairs_with_baseline(cells), "baseline"))
+    verdicts = {cell: verdict for (cell, _), verdict in pairs.items()}
     measured = [
         SustainedCell(
             cell,
-            by_cell.get(name, {}),
-            against_baseline.get(name, NO_VERDICT),
-            verdicts.get(pairs[name], NO_VERDICT) if name in pairs else NO_VERDICT,
+            {metric.name: numbers.value(cell, metric.name) for metric in numbers.metrics},
+            against_baseline.get(cell.id, NO_VERDICT),
+            verdicts.get(cell.id, NO_VERDICT),
         )
-        for name, cell in numbers.programs.correct_cells.items()
+        for cell in cells
     ]
     return tuple(cell for cell in measured if cell.sustained_ns > 0 and cell.cold_ns > 0)
 
