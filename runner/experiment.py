@@ -450,7 +450,7 @@ def takes_nothing(function: ast.FunctionDef) -> bool:
 
 
 def _returns_a_value(function: ast.FunctionDef) -> bool:
-    returns = (node for node in ast.walk(function) if isinstance(node, ast.Return))
+    returns = (n for n in ast.walk(function) if isinstance(n, ast.Return | ast.Yield))
     return any(node.value is not None for node in returns)
 
 

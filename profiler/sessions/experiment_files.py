@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import difflib
 import hashlib
 import json
 import math
@@ -22,7 +24,12 @@ from profiler.collect.timer import WALL_CLOCK
 from profiler.errors import Interrupted, SpecError, UsageError, nearest_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
-from profiler.planning.python_files import candidate_notes, new_models, public_functions
+from profiler.planning.python_files import (
+    candidate_notes,
+    definitions,
+    new_models,
+    public_functions,
+)
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 from profiler.runner.experiment import NEW_MODEL
@@ -178,9 +185,11 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
         raise SpecError(f"{path}: {ended}", remedy=f"{remedy}\n{stderr_tail}".strip())
     description: Mapping[str, Any] | None = answer["experiment"]
     if description is None:
+        names = [name for name, _ in definitions(ast.parse(path.read_bytes()).body)]
+        alike = next(iter(difflib.get_close_matches("inputs", names, n=1)), None)
         raise SpecError(
             f"{path}: defines no profiler.Experiment, and no function `inputs` that makes the "
-            "inputs of plain functions",
+            f"inputs of plain functions{f' ({alike} is none)' if alike else ''}",
             remedy=f"{_REMEDY} A file of functions make_inputs, reference and prepare is a "
             "workload, which an experiment file names (docs/workloads.md).",
         )

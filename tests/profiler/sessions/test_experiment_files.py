@@ -116,6 +116,7 @@ def in_this_process(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("def get_inputs():\n    return 1\n", "inputs of plain functions .get_inputs is none"),
         ("x = 1\n", "mine.py: defines no profiler.Experiment, and no function `inputs`"),
         (f"{HEAD}same = profiler.Experiment('mine')\n", "mine.py: two experiments are called mine"),
         (HEAD.replace("[128, 256]", "range(10**6)"), "third: 1000000 combinations are more than"),
