@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from profiler import notices
 from profiler.errors import UsageError
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
+from profiler.findings.verdicts import NO_VERDICT
 from profiler.metrics.queries import Label
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity
@@ -165,10 +168,16 @@ _PANEL_WIDTH_IN, _ROW_HEIGHT_IN, _MARGIN_IN = 4.2, 0.19, 0.9
 _SCATTER_HEIGHT_IN = 2.4
 _COLOURS = {Verdict.FASTER: "#1f6fb2", Verdict.SLOWER: "#c8541a"}
 _OTHERS = "#555555"
+_MEANINGS = {
+    _COLOURS[Verdict.FASTER]: "faster than the baseline",
+    _COLOURS[Verdict.SLOWER]: "slower",
+    _OTHERS: "neither",
+}
 
 
 _Quantity = tuple[Label, str | None]
 """A metric of cells on an axis; with the label of the baseline the ratio to that."""
+_Panel = tuple[Problem, Sequence[Cell]]
 
 
 def _ends(cell_numbers: CellNumbers, quantity: _Quantity, cell: Cell) -> tuple[float, float, float]:
@@ -218,11 +227,12 @@ def metric_figure(
         raise UsageError("There are no ratios: the run has no baseline.")
     quantity = (labels[metric], None if baseline is None else baseline.label)
     against_quantity = None if against is None else (labels[against], None)
-    panels = [
+    measured = [
         (panel_problem, cells)
         for panel_problem in _problems(findings.programs, problem)
         if (cells := _cells_with(findings.numbers, (quantity, against_quantity), panel_problem))
-    ][:MOST_PANELS]
+    ]
+    panels = measured[:MOST_PANELS]
     if not panels:
         raise UsageError(f"No version has {' and '.join(filter(None, (metric, against)))}.")
     columns = min(_COLUMNS, len(panels))
@@ -234,7 +244,59 @@ def metric_figure(
         panel = figure.add_subplot(lines, columns, place)
         _draw_panel(panel, findings, cells, quantity, against_quantity)
         panel.set_title(panel_problem.name, fontsize=9)
+    _add_legend(figure, panels, len(measured) - len(panels), findings)
+    _hide_overlapping_labels(figure)
     return figure
+
+
+def _hide_overlapping_labels(figure: Figure) -> None:
+    """Hide the labels of points that would lie on an earlier one's."""
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        shown: list[Bbox] = []
+        for label in panel.texts:
+            box = label.get_window_extent()
+            label.set_visible(not any(map(box.overlaps, shown)))
+            if label.get_visible():
+                shown.append(box)
+
+
+def _add_legend(
+    figure: Figure,
+    panels: Sequence[_Panel],
+    left_out: int,
+    findings: Findings,
+) -> None:
+    """Legend below the panels: the colours and marks in them, and how many problems have none."""
+    cells = [cell for _, cells in panels for cell in cells]
+    baseline = findings.programs.baseline
+    colours = {_colour(findings, cell) for cell in cells if cell.variant != baseline}
+    handles = [
+        Line2D([], [], color=colour, marker="o", markersize=4, label=words)
+        for colour, words in _MEANINGS.items()
+        if colour in colours and colours != {_OTHERS}
+    ]
+    if baseline is not None and any(cell.variant == baseline for cell in cells):
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=_OTHERS,
+                marker="D",
+                markersize=4,
+                label=f"{baseline.label} (baseline)",
+            )
+        )
+    title = f"The first {len(panels)} of {len(panels) + left_out} problems" if left_out else None
+    figure.legend(
+        handles=handles,
+        title=title,
+        loc="outside lower center",
+        ncols=2 if len(panels) == 1 else len(handles),
+        fontsize=7,
+        title_fontsize=7,
+        frameon=False,
+    )
 
 
 def _problems(programs: Programs, problem_name: str | None) -> Sequence[Problem]:
@@ -263,6 +325,12 @@ def _cells_with(
     return sorted(cells, key=lambda cell: medians(cell)[0])
 
 
+def _colour(findings: Findings, cell: Cell) -> str:
+    """Colour of the verdict on the duration of a cell against the baseline."""
+    judged = findings.verdicts.against_baseline.get(cell.id, NO_VERDICT)
+    return _OTHERS if judged.verdict is None else _COLOURS.get(judged.verdict, _OTHERS)
+
+
 def _draw_panel(
     panel: Axes,
     findings: Findings,
@@ -272,7 +340,8 @@ def _draw_panel(
 ) -> None:
     """Versions as points with intervals: in rows, or by another quantity upwards."""
     across = [_ends(findings.numbers, quantity, cell) for cell in cells]
-    divisor, axis_words = _axis(quantity, max(middle for _, middle, _ in across))
+    largest = max(middle for _, middle, _ in across)
+    divisor, axis_words = _axis(quantity, largest)
     rows: list[tuple[float, float, float]] = [(row, row, row) for row in range(len(cells))]
     up, up_divisor = rows, 1.0
     if against is not None:
@@ -282,21 +351,27 @@ def _draw_panel(
     for cell, across_ends, up_ends in zip(cells, across, up, strict=True):
         low, x, high = (end / divisor for end in across_ends)
         bottom, y, top = (end / up_divisor for end in up_ends)
-        verdict = findings.verdicts.against_baseline.get(cell.id)
-        colour = _OTHERS
-        if verdict is not None and verdict.verdict is not None:
-            colour = _COLOURS.get(verdict.verdict, _OTHERS)
+        colour = _colour(findings, cell)
         panel.plot([low, high], [y, y], color=colour, linewidth=1.2)
         panel.plot([x, x], [bottom, top], color=colour, linewidth=1.2)
         marker = "D" if cell.variant.id == findings.programs.plan.baseline else "o"
         panel.plot([x], [y], marker, color=colour, markersize=4)
         if against is not None:
-            panel.annotate(cell.variant.label, (x, y), (4, 3), textcoords="offset points", size=6)
+            is_right = x > largest / divisor / 2
+            panel.annotate(
+                cell.variant.label,
+                (x, y),
+                (-4 if is_right else 4, 3),
+                textcoords="offset points",
+                ha="right" if is_right else "left",
+                size=6,
+            )
+    panel.update_datalim([(0, 0)], updatey=False)  # the margin on the right is a share of the axis
     if against is None:
         panel.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
-        panel.invert_yaxis()
+        panel.set_ylim(len(cells) - 0.5, -0.5)
     panel.set_xlim(left=0)
-    panel.tick_params(axis="x", labelsize=7)
+    panel.tick_params(labelsize=7)
     panel.set_xlabel(axis_words, fontsize=8)
     panel.grid(axis="x", color="#dddddd", linewidth=0.6)
     panel.set_axisbelow(True)

@@ -1,5 +1,6 @@
 """Figures by matplotlib: what they show, the files, and what is refused."""
 
+import itertools
 import re
 
 import pytest
@@ -31,6 +32,24 @@ def test_a_panel_has_the_right_versions_of_a_problem_the_lowest_first(findings):
         drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
         assert drawn == sorted(drawn)
         assert min(drawn) > 0
+
+
+def test_marks_lie_inside_and_a_legend_names_colours_and_problems_without_a_panel():
+    figure = metric_figure(findings_of_recording(RECORDINGS / "waves.zip"), "duration_ns")
+    (legend,) = figure.legends
+    assert legend.get_title().get_text() == "The first 12 of 37 problems"
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["faster than the baseline", "1 block/SM (baseline)"]
+    figure = metric_figure(findings_of_recording(RECORDINGS / "transpose.zip"), "registers")
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        for mark in (line for line in axes.lines if len(line.get_xdata()) == 1):
+            across, up = axes.transAxes.inverted().transform(
+                axes.transData.transform((mark.get_xdata()[0], mark.get_ydata()[0]))
+            )
+            assert 0.05 < up < 0.95
+            assert across < 0.97
+    assert not figure.legends[0].get_title().get_text()
 
 
 def test_one_problem_by_its_name(findings):
@@ -98,3 +117,9 @@ def test_ratios_have_their_intervals_and_two_metrics_an_axis_each(findings):
     assert axes.get_ylabel().startswith("Registers")
     registers = {findings.numbers.value(cell, "registers").median for cell in cells}
     assert registers == {line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 1}
+    figure = axes.figure
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.texts if label.get_visible()]
+    assert len(boxes) > 3
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert all(axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 for box in boxes)
