@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -210,22 +210,12 @@ def shift_tails(newer: Floats, older: Floats) -> tuple[Floats, Floats]:
     less, greater = np.ones(len(newer)), np.ones(len(newer))
     spread = _core_spread(newer) + _core_spread(older)
     medians_differ = np.median(newer, axis=1) != np.median(older, axis=1)
-    _fill_p_values(less, greater, newer, older, spread > 0, _yuen_test)
-    _fill_p_values(less, greater, newer, older, (spread == 0) & medians_differ, _rank_sum)
+    tested = ((spread > 0, _yuen_test), ((spread == 0) & medians_differ, _rank_sum))
+    for rows, test in tested:
+        if rows.any():
+            less[rows] = test(newer[rows], older[rows], "less").pvalue
+            greater[rows] = test(newer[rows], older[rows], "greater").pvalue
     return less, greater
-
-
-def _fill_p_values(  # noqa: PLR0913, PLR0917 - two results and two samples
-    less: Floats,
-    greater: Floats,
-    newer: Floats,
-    older: Floats,
-    rows: npt.NDArray[np.bool_],
-    test: Callable[[Floats, Floats, _Alternative], Any],
-) -> None:
-    if rows.any():
-        less[rows] = test(newer[rows], older[rows], "less").pvalue
-        greater[rows] = test(newer[rows], older[rows], "greater").pvalue
 
 
 def _core_spread(rows: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -143,7 +143,7 @@ class RunComparison:
         By the ratio to the baseline where there is one. Cells that some step found FASTER or SLOWER
         come before cells without such a verdict.
         """
-        factors = {cell: _spread(tuple(times.values())) for cell, times in self.history.items()}
+        factors = {cell: _spread(times.values()) for cell, times in self.history.items()}
         decided = {
             cell for step in self.steps for cell, change in step.cells.items() if change.decided
         }
@@ -163,7 +163,7 @@ class RunComparison:
             if status.tuning.is_drawn
         }
         spreads = {
-            cell: _spread(tuple(times.values()))
+            cell: _spread(times.values())
             for cell, times in self.history.items()
             if cell in drawn_cells and len(times) > 1
         }
@@ -176,7 +176,7 @@ class RunComparison:
         return find_grids(older, newer, self.last, self.cells)
 
 
-def _spread(times: Sequence[RunTimes]) -> float:
+def _spread(times: Iterable[RunTimes]) -> float:
     """Largest ÷ smallest ratio, or median without a ratio, over the runs."""
     values = [entry.median_ns if pd.isna(entry.ratio) else entry.ratio for entry in times]
     return max(values) / min(values)

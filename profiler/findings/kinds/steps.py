@@ -33,7 +33,7 @@ from profiler.findings.verdicts import (
     verdict_counts,
     verdict_on,
 )
-from profiler.model import Cell, Problem, Variant
+from profiler.model import Problem, Variant
 from profiler.planning.problem_names import distinct_values, varying_parameters
 from profiler.run_folder.load.report import PageSettings, Report
 
@@ -86,11 +86,6 @@ class StepFinder:
     verdicts: PairVerdicts
     timing: Judge
 
-    @property
-    def cells(self) -> Mapping[tuple[str, str], Cell]:
-        """Correct cells by (variant id, problem id)."""
-        return self.programs.correct_by_place
-
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """Ids, in the order of the plan."""
@@ -105,7 +100,8 @@ class StepFinder:
         )
         for cell, block, value in frame.itertuples(index=False):
             by_cell.setdefault(str(cell), {})[int(block)] = float(value)
-        return {key: values for key, cell in self.cells.items() if (values := by_cell.get(cell.id))}
+        cells = self.programs.correct_by_place.items()
+        return {place: by_cell[cell.id] for place, cell in cells if cell.id in by_cell}
 
     def effects_of(self, steps: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
         """Effect and verdict of each step at each problem; where there is no pair, no verdict."""
@@ -136,7 +132,7 @@ class StepFinder:
     def _mean_verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
         if not steps:
             return []
-        ids = {key: cell.id for key, cell in self.cells.items()}
+        ids = {place: cell.id for place, cell in self.programs.correct_by_place.items()}
         frame = judge_steps(steps, self.timing, ids, self.problems)
         flat = read_verdicts(frame, self.report.rules.looks)
         width = len(self.problems)
@@ -263,7 +259,7 @@ def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
     """The first version against itself: 1 wherever it was measured, and no verdict."""
     row = tuple(
         Effect(problem, 1, ratio=1.0, smallest=1.0, largest=1.0)
-        if (variant.id, problem) in finder.cells
+        if (variant.id, problem) in finder.programs.correct_by_place
         else Effect(problem, 0)
         for problem in finder.problems
     )
