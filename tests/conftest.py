@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from browser_pages import close_browser, shared_browser
-from fork_server import ForkServer, without_disk
+from fork_server import ForkingPopen, ForkServer, execute, without_disk
 from hypothesis import settings
 from markupsafe import Markup
 from whole_runs import PLAIN_INDUCTOR, CommandLine
@@ -160,6 +161,16 @@ def fork_server(tmp_path_factory, shared_folder):
     server = ForkServer(environment, shared_folder)
     yield server
     server.close()
+
+
+@pytest.fixture
+def forked_interpreters(monkeypatch):
+    """Interpreters that this process starts are forks of it: each would import torch for a second.
+
+    Not for tests of their start or end, or of what they may know of this process.
+    """
+    monkeypatch.setattr(subprocess, "Popen", ForkingPopen)
+    monkeypatch.setattr(os, "execvp", execute)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ import platform
 import runpy
 import selectors
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -39,11 +40,14 @@ SMALL_RECORDING = TESTS.parent / "experiments/recordings/transpose.zip"
 FAKE_NCU = TESTS / "fake_ncu/ncu"
 FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 STAND_INS = (str(FAKE_NCU), str(FAKE_NSYS))
+GUEST = str(TESTS.parent / "profiler/runner/referee/guest.py")
+"""The process of a candidate or of a baseline under the referee."""
 SCRIPTS = (
     *STAND_INS,
     str(TESTS.parent / "profiler/sessions/guard.py"),
     str(TESTS.parent / "profiler/runner/__main__.py"),
     str(TESTS.parent / "profiler/runner/capture/__main__.py"),
+    GUEST,
 )
 """What forks run by path: compiled once, not in each of hundreds."""
 PRELOADED = (
@@ -90,7 +94,21 @@ STREAMS_OF_PARENTS = []
 
 
 def read_at_start(environment):
-    return {name: text for name, text in environment.items() if name.startswith(READ_AT_START)}
+    """Variables of READ_AT_START that change how an interpreter starts."""
+    usual = {"PYTHONPATH": "", "PYTHONUSERBASE": site.getuserbase()}
+    return {
+        name: text
+        for name, text in environment.items()
+        if name.startswith(READ_AT_START) and text != usual.get(name)
+    }
+
+
+def starts_as_here(args, environment):
+    """Whether a new interpreter would start in an environment as this one did."""
+    here = read_at_start(os.environ)
+    if GUEST in args:  # it is given no such variable, and finds the project's folder by itself
+        here = {name: text for name, text in here.items() if not name.startswith("PYTHON")}
+    return read_at_start(environment) == here
 
 
 class ForkServer:
@@ -267,7 +285,7 @@ class ForkingPopen(subprocess.Popen):
     def __init__(self, args, *rest, env=None, pass_fds=(), preexec_fn=None, **options):
         program = program_of(args)
         wanted = os.environ if env is None else env
-        if program is not None and read_at_start(wanted) == read_at_start(os.environ):
+        if program is not None and starts_as_here(args, wanted):
             preexec_fn = functools.partial(become, program, env, pass_fds)
         super().__init__(args, *rest, env=env, pass_fds=pass_fds, preexec_fn=preexec_fn, **options)
 

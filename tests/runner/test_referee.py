@@ -60,6 +60,13 @@ def adopts_orphans_only_here():
     ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 0, 0, 0, 0)
 
 
+@pytest.fixture(autouse=True)
+def forked_guests(request):
+    """Honest guests are forks. Exploits are not: they look for what the judge left."""
+    if not {"match", "match_on_gpu"} & set(request.fixturenames):
+        request.getfixturevalue("forked_interpreters")
+
+
 @pytest.fixture(scope="module")
 def match(one_thread):
     match = Match(CPU)

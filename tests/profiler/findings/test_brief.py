@@ -105,6 +105,7 @@ def test_blocks_that_would_settle_a_verdict(pairs, blocks):
         ("no_such_experiment", None, "neither a run folder nor an experiment"),
     ],
 )
+@pytest.mark.usefixtures("forked_interpreters")
 def test_an_error_is_in_the_document(capsys, tmp_path, name, text, says):
     target = tmp_path / name if "." in name else Path(name)
     if text is not None:

@@ -23,6 +23,8 @@ from profiler.revisions.versions import (
     source_changes,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_interpreters")
+
 CUDA = {
     "name": "sums",
     "workload": {

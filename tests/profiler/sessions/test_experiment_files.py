@@ -19,6 +19,8 @@ from profiler.sessions import experiment_files
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.process import run_session
 
+pytestmark = pytest.mark.usefixtures("forked_interpreters")
+
 HEAD = """\
 import profiler
 e = profiler.Experiment(
@@ -150,7 +152,8 @@ def test_errors_name_the_line_of_the_file(write, text, message):
     assert "Traceback" not in str(caught.value)
 
 
-def test_a_file_that_hides_an_installed_module_is_named(write, tmp_path):
+def test_a_file_that_hides_an_installed_module_is_named(write, tmp_path, monkeypatch):
+    monkeypatch.undo()  # a fork has imported numpy already
     (tmp_path / "numpy.py").write_text("")
     with pytest.raises(
         SpecError, match=r"(?s)mine.py:.: .*'numpy'.*numpy.py hides the installed numpy: ren"

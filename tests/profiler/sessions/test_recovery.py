@@ -22,6 +22,8 @@ from profiler.sessions.recovery import (
     signal_of,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_interpreters")
+
 
 def recovered_of(visits, **options):
     """A recovery that has made these visits; `attempt` makes some, `read_measured` has results."""
