@@ -98,7 +98,7 @@ def test_a_clock_that_moved_does_not_trip(ready, tmp_path):
         (["transpose"], "A comparison needs two runs"),
         (["transpose", "transpose"], "the same run"),
         (["transpose", "nobody"], "nobody: neither a run folder nor an experiment"),
-        (["transpose~3", "transpose"], "has only 1 run in"),
+        (["transpose~3", "transpose"], "`--fresh` starts a new run"),
         ([SMALL, "transpose", "--fail-on", "slower"], "--fail-on slower: must look like"),
         ([SMALL, "transpose", "--fail-on", "regression:-2%"], "--fail-on regression:-2%"),
         ([SMALL, "transpose", "--baseline", "troch"], "did you mean 'torch'"),

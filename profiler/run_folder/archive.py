@@ -57,7 +57,10 @@ def find_run(text: str, out: Path) -> Path:
             return recorded[-1 - steps_back].path
         if recorded:
             count = counted(len(recorded), "run")
-            raise UsageError(f"{text}: {name['experiment']} has only {count} in {out}")
+            raise UsageError(
+                f"{text}: {name['experiment']} has only {count} in {out}",
+                remedy="`--fresh` starts a new run; without it, the newest goes on.",
+            )
         recording = recordings_here().get(name["experiment"]) if steps_back == 0 else None
         if recording is not None:
             return recording
