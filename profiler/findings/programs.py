@@ -148,9 +148,8 @@ def alias_variants(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) ->
     variant_of = {cell.id: cell.variant.id for cell in cells}
     owners: dict[str, set[str | None]] = {}
     for cell in cells:
-        status = statuses.get(cell.id)
-        owner = status.duplicate_of if status else None
-        owners.setdefault(cell.variant.id, set()).add(variant_of.get(owner or ""))
+        original = statuses[cell.id].duplicate_of or ""
+        owners.setdefault(cell.variant.id, set()).add(variant_of.get(original))
     return {
         variant: owner
         for variant, candidates in owners.items()

@@ -61,10 +61,15 @@ class TimelineOverview:
     busy_ns: int | None
     """Time in which at least one operation ran, summed over devices; None of sums alone."""
     devices: int | None
-    busy_share: float
-    """Busy time by the span, a mean over devices; NaN without a span."""
     on_gpu: bool
     """False where the operations are operators on a CPU: all times are of the host then."""
+
+    @property
+    def busy_share(self) -> float:
+        """Busy time by the span, a mean over devices; NaN without a span, and of sums alone."""
+        if not self.span_ns or self.busy_ns is None or not self.devices:
+            return math.nan
+        return self.busy_ns / (self.span_ns * self.devices)
 
 
 def overview(
@@ -79,7 +84,6 @@ def overview(
     placed = with_devices(operations)
     gaps = _named_gaps(placed, ranges, stacks)
     span = int(operations["end_ns"].max() - operations["start_ns"].min()) if some else None
-    busy, devices = busy_time(placed), placed["device"].nunique(dropna=False)
     return TimelineOverview(
         kernels=kernel_summary(operations),
         other_operations=operation_summary(operations, OTHER_OPERATIONS),
@@ -91,9 +95,8 @@ def overview(
         api=api_summary(api if on_gpu else api.iloc[:0]),
         operations=len(operations),
         span_ns=span,
-        busy_ns=busy,
-        devices=devices,
-        busy_share=busy / (span * devices) if span else math.nan,
+        busy_ns=busy_time(placed),
+        devices=placed["device"].nunique(dropna=False),
         on_gpu=on_gpu,
     )
 
