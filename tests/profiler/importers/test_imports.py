@@ -200,6 +200,7 @@ def two_files(tmp_path):
     return [tmp_path / "slow.csv", tmp_path / "quick.csv"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
     target, page = tmp_path / "out.json", tmp_path / "page.html"
     import_files(ImportRequest(two_files, json_target=str(target), page=page, compare=True))
@@ -217,6 +218,7 @@ def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
     assert 'id="account"' in page.read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("compare", [True, False])
 def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys, compare):
     def warnings():
@@ -234,6 +236,7 @@ def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys, compare):
     assert "different GPUs" in warnings()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_files_of_the_same_times_have_no_account(two_files, tmp_path, capsys):
     two_files[1].write_text(two_files[0].read_text())
     import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=True))
