@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Sequence
@@ -175,6 +176,15 @@ _MEANINGS = {
 }
 
 
+class NotebookFigure(Figure):
+    """A figure that a notebook shows as a picture, also where nothing has loaded pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png", dpi=100)
+        return content.getvalue()
+
+
 _Quantity = tuple[Label, str | None]
 """A metric of cells on an axis; with the label of the baseline the ratio to that."""
 _Panel = tuple[Problem, Sequence[Cell]]
@@ -239,7 +249,8 @@ def metric_figure(
     lines = math.ceil(len(panels) / columns)
     rows_in = _ROW_HEIGHT_IN * max(len(cells) for _, cells in panels)
     height_in = _MARGIN_IN + (rows_in if against_quantity is None else _SCATTER_HEIGHT_IN)
-    figure = Figure(figsize=(_PANEL_WIDTH_IN * columns, lines * height_in), layout="constrained")
+    size = (_PANEL_WIDTH_IN * columns, lines * height_in)
+    figure = NotebookFigure(figsize=size, layout="constrained")
     for place, (panel_problem, cells) in enumerate(panels, start=1):
         panel = figure.add_subplot(lines, columns, place)
         _draw_panel(panel, findings, cells, quantity, against_quantity)

@@ -101,6 +101,7 @@ def test_files_of_each_kind(monkeypatch, tmp_path, capsys, kind, magic):
 def test_a_run_plots_itself():
     figure = profiler.load(RECORDINGS / "transpose.zip").plot("l2_hit_pct")
     assert figure.axes[0].get_xlabel() == "L2 hit rate (%)"
+    assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows it without pyplot"
 
 
 def test_ratios_have_their_intervals_and_two_metrics_an_axis_each(findings):
