@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from profiler.analyse.summary import SlowVisits
@@ -451,7 +452,9 @@ def summary_table(findings: Findings) -> pd.DataFrame:
         ],
         columns=["cell", "metric", *_verdict_columns(NO_VERDICT)],
     )
-    return table.merge(judged, on=["cell", "metric"], how="left")
+    table = table.merge(judged, on=["cell", "metric"], how="left")
+    # Without any number pandas takes a column for one of objects.
+    return table.astype(dict.fromkeys(_VERDICT_NUMBERS, "float64"))
 
 
 def cell_table(programs: Programs) -> pd.DataFrame:
@@ -480,8 +483,9 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     report, numbers = findings.report, findings.numbers
     table = cell_table(findings.programs)
     cells = findings.programs.plan.cells
-    for label in numbers.metrics:
-        table[label.name] = [numbers.value(cell, label.name).median for cell in cells]
+    for metric in dict.fromkeys(label.name for label in (*numbers.metrics, numbers.primary)):
+        medians = [numbers.value(cell, metric).median for cell in cells]
+        table[metric] = np.array(medians, dtype="float64")
     primary = [numbers.value(cell, numbers.primary.name) for cell in cells]
     for name in ("ratio", "ratio_low", "ratio_high"):
         table[name] = [getattr(value, name) for value in primary]
@@ -510,14 +514,14 @@ def _identity(programs: Programs, cell: Cell) -> Document:
     }
 
 
+_VERDICT_NUMBERS = ("margin", "noise_floor", "session_sd", "detectable")
+
+
 def _verdict_columns(verdict: PairVerdict) -> Document:
     return {
         "verdict": verdict.verdict.value if verdict.verdict else None,
         "reason": verdict.reason.value if verdict.verdict else None,
-        "margin": verdict.margin,
-        "noise_floor": verdict.noise_floor,
-        "session_sd": verdict.session_sd,
-        "detectable": verdict.detectable,
+        **{name: getattr(verdict, name) for name in _VERDICT_NUMBERS},
     }
 
 

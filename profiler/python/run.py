@@ -124,6 +124,8 @@ class Run:
         """
         from profiler.render.excerpts import metric_figure  # noqa: PLC0415 - loads matplotlib
 
+        # A notebook may pass a parameter's value.
+        problem = None if problem is None else str(problem)
         return metric_figure(self._findings, metric, problem, against=against, ratio=ratio)
 
     def markdown(self) -> str:

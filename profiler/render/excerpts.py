@@ -226,7 +226,7 @@ def metric_figure(
     such problem or baseline is there.
     """
     labels = {label.name: label for label in findings.numbers.metrics}
-    for name in filter(None, (metric, against)):
+    for name in (metric, metric if against is None else against):
         if name not in labels:
             raise UsageError(
                 f"Nothing was measured of the metric {name}.",

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 from as_read import printed
 from run_folders import Workplace
 
 from profiler.commands.output import dump, report_document
-from profiler.findings.document import judged_table, summary_table
+from profiler.findings.document import judged_table, summary_table, wide_table
 from profiler.findings.find import find
 from profiler.metrics.queries import better
 from profiler.model import Outcome
@@ -55,7 +56,10 @@ def test_a_run_of_which_little_is_known_has_findings_that_can_be_printed(measure
     assert findings.ranking.best is None
     assert dict(findings.ranking.winners) == {}
     assert judged_table(findings.verdicts).empty
-    assert {"cell", "metric", "median", "source", "verdict"} <= set(summary_table(findings))
+    summary, wide = summary_table(findings), wide_table(findings)
+    assert {"cell", "metric", "median", "source", "verdict"} <= set(summary)
+    numbers = summary[["median", "margin", "noise_floor", "session_sd", "detectable"]]
+    assert {*numbers.dtypes, wide["duration_ns"].dtype} == {np.dtype("float64")}
     page, console, document = shown(findings)
     assert "<h1>" in page
     assert "No variant has a correct and measured result." in page or kind in ("waves", "grid")

@@ -104,6 +104,13 @@ def test_a_run_plots_itself():
     assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows it without pyplot"
 
 
+@pytest.mark.parametrize("arguments", [{"metric": None}, {"problem": 512}, {"problem": ["512"]}])
+def test_other_types_are_refused_like_wrong_names(arguments):
+    with pytest.raises(UsageError, match=r"metric None|No problem is called") as refused:
+        profiler.load(RECORDINGS / "transpose.zip").plot(**arguments)
+    assert refused.value.remedy.startswith("Name one")
+
+
 def test_ratios_have_their_intervals_and_two_metrics_an_axis_each(findings):
     problem = findings.programs.problems[3]
     (axes,) = metric_figure(findings, "duration_ns", problem.name, ratio=True).axes
