@@ -192,6 +192,7 @@ def findings_of(opened, known, ways=(MOUSE,)):
         page.emulate_media(media="print")
         page.set_viewport_size(size)
     found["key column in A4"] = opened.ask("clippedKeys")
+    found["sliced in A4"] = opened.ask("slicedBlocks")
     found |= {"console": [*opened.console], "request": [*opened.requests]}
     # Before the window is wide again, which would lay out the whole page once more. The page's own
     # script may miss what is taken away: what it says of that is not asked for.

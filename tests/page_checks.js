@@ -57,6 +57,11 @@
       .map((head) => `${place(table.caption ?? table)}: ${words(head)}`);
   });
 
+  const slicedBlocks = () => all("main :is(.block, .choice, .pair, .chart)")
+    .filter((block) => isShown(block) && getComputedStyle(block).display === "inline-block")
+    .filter((block) => block.getBoundingClientRect().height > window.innerHeight)
+    .map((block) => place(block));
+
   const ORDERS = [ // what a caption says, the column that it means, and which way
     [/^Idle gaps of the GPU, most time together first$/, "together", -1],
     [/^Lowest \d+ ratios of times$/, "ratio of times", 1],
@@ -258,7 +263,7 @@
 
   window.pageChecks = {
     settled, openAll, clippedTexts, equalLabels, clippedKeys, misorderedTables, sidewaysScroll, cutFigures,
-    unreachableScrollers,
+    slicedBlocks, unreachableScrollers,
     equalIds, isLandscape, belowFold, keepOneOfEveryLook, markNewColours,
   };
 })();
