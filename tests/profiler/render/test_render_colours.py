@@ -75,7 +75,7 @@ def test_words_on_the_bars_of_a_timeline_can_be_read(phase, scheme):
 
 
 def test_the_style_of_timelines_uses_the_pages_colours():
-    used = set(re.findall(r"var\(--([\w-]+)", TIMELINE)) - {"phase", "in"}
+    used = set(re.findall(r"var\(--([\w-]+)", TIMELINE)) - {"phase", "depth"}
     assert used <= set(PAIRS)
     assert not re.search(r"#[0-9a-f]{3,6}\b", TIMELINE)
     for name in PHASE_NAMES:
@@ -97,5 +97,6 @@ def test_every_class_of_the_heat_map_has_its_colours():
 
 
 def test_every_variable_that_is_used_is_defined():
-    used = set(re.findall(r"var\(--([\w-]+)", CSS)) - {"cell", "w"}
+    given_by_elements = {"cell", "w", "depth"}
+    used = set(re.findall(r"var\(--([\w-]+)", CSS)) - given_by_elements
     assert used <= set(PAIRS)
