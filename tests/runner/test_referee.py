@@ -62,8 +62,12 @@ def adopts_orphans_only_here():
 
 @pytest.fixture(autouse=True)
 def forked_guests(request):
-    """Honest guests are forks. Exploits are not: they look for what the judge left."""
-    if not {"match", "match_on_gpu"} & set(request.fixturenames):
+    """Honest guests are forks. Exploits are not: they look for what the judge left.
+
+    Nor is a guest on a GPU: CUDA is not to be used in a fork of a process that uses it.
+    """
+    plays_exploits = {"match", "match_on_gpu"} & set(request.fixturenames)
+    if not (plays_exploits or request.node.get_closest_marker("gpu")):
         request.getfixturevalue("forked_interpreters")
 
 
