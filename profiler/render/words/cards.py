@@ -429,6 +429,8 @@ def _difference_card(findings: Findings) -> Card:
     question = "By how much"
     if baseline is None:
         return Card(question, "no baseline", "nothing to compare with")
+    if findings.ranking.leader is None:
+        return Card(question, "no ratio", "no correct result was measured")
     if row is None or row.best is None or row.worst is None:
         return Card(question, "no ratio", "the baseline and another have no problem in common")
     if row.variant == baseline:

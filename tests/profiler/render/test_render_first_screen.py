@@ -153,11 +153,14 @@ def test_a_baseline_without_another_is_not_compared_with_itself():
 
 
 def test_nothing_correct_is_said_plainly():
-    small = make_report(2, problem_list=problems()[:1], blocks=1, baseline=None)
+    small = make_report(2, problem_list=problems()[:1], blocks=1)
     nothing = without(
         small, samples=small.measured.samples.iloc[:0], summary=small.measured.summary.iloc[:0]
     )
-    assert words_of(find(nothing)) == "No variant has a correct and measured result."
+    findings = find(nothing)
+    assert words_of(findings) == "No variant has a correct and measured result."
+    best, difference, *_ = cards(findings)
+    assert best.detail == difference.detail == "no correct result was measured"
 
 
 def test_waves_say_from_where_on_all_are_good():
