@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from profiler.errors import SPEC_SUFFIXES, ProfilerError, UsageError, naming
+from profiler.errors import SPEC_SUFFIXES, ProfilerError, UsageError, naming, nearest_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.notices import counted
 from profiler.parse.bounded_files import (
@@ -71,12 +71,19 @@ def find_run(text: str, out: Path) -> Path:
             )
     if path.is_dir():
         return _newest_in(path, text)
+    raise _no_run(path, text, out)
+
+
+def _no_run(path: Path, text: str, out: Path) -> UsageError:
+    """The error of a text that names no run."""
+    if path.suffix == ARCHIVE_SUFFIX and not path.exists():
+        return UsageError(f"{text}: there is no such file{nearest_file(path)}")
     hint = ""
     if path.suffix in SPEC_SUFFIXES:
         hint = f"; those of an experiment file go by the experiment's name, as in `{path.stem}`"
     elif path.is_file():
         hint = "; `profiler import` reads files of other tools"
-    raise UsageError(
+    return UsageError(
         f"{text}: neither a run folder nor an experiment with runs in {out}, and no recording",
         remedy=f"`profiler list` shows the runs that there are{hint}.",
     )

@@ -57,6 +57,9 @@ def test_it_shows_its_answer_and_its_folder(run):
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(UsageError, match="nowhere: neither a run folder nor an experiment"):
         profiler.load("nowhere", reports=tmp_path)
+    tmp_path.joinpath("softmax.zip").touch()
+    with pytest.raises(UsageError, match=r"there is no such file; did you mean '.*/softmax\.zip'"):
+        profiler.load(tmp_path / "softmxa.zip")
 
 
 def test_unknown_attributes_are_errors():
