@@ -488,9 +488,10 @@ def _notes_on_functions(
 ) -> Iterator[str]:
     """Sentences on functions of a file that are no variants, or may not be meant as such."""
     functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+    read_names = _read_names(body)
     for name in (function.name for function in functions if function.decorator_list):
         value = vars(module).get(name)
-        is_private = name.startswith("_") or name in _read_names(body)
+        is_private = name.startswith("_") or name in read_names
         if _looks_like_variant(value) and not is_private:
             yield (
                 f"{name} is no variant: its decorator makes no function of it, but a "
@@ -504,7 +505,7 @@ def _notes_on_functions(
             yield f"{statement.name} is defined in a loop: only its last definition is measured."
     yield from helper_notes(callers_by_name(body), experiment.variants.keys())
     for name in _helpers(body):
-        if name not in _read_names(body):
+        if name not in read_names:
             yield f"{name} is no variant: it takes no inputs."
     absent = sorted({*ROLES, _BASELINE} - vars(module).keys())
     for name in experiment.variants:
@@ -516,11 +517,12 @@ def _notes_on_values(
     module: ModuleType, body: Sequence[ast.stmt], experiment: Experiment
 ) -> Iterator[str]:
     """Sentences on names that a file gives a function of another's, and does not read."""
+    read_names = _read_names(body)
     assigned = (target for statement in body for target in getattr(statement, "targets", ()))
     for name in (target.id for target in assigned if isinstance(target, ast.Name)):
         value = vars(module).get(name)
         is_plain = callable(value) and not (inspect.isclass(value) or hasattr(value, "cache_info"))
-        is_private = name.startswith("_") or name in _read_names(body)
+        is_private = name.startswith("_") or name in read_names
         if is_plain and not is_private and name not in experiment.variants:
             yield (
                 f"{name} is no variant: only functions that the file defines are. A function may "

@@ -38,8 +38,8 @@ def test_marks_lie_inside_and_a_legend_names_colours_and_problems_without_a_pane
     figure = metric_figure(findings_of_recording(RECORDINGS / "waves.zip"), "duration_ns")
     (legend,) = figure.legends
     assert legend.get_title().get_text() == "The first 12 of 37 problems"
-    words = [text.get_text() for text in legend.get_texts()]
-    assert words == ["faster than the baseline", "1 block/SM (baseline)"]
+    entries = [text.get_text() for text in legend.get_texts()]
+    assert entries == ["faster than the baseline", "1 block/SM (baseline)"]
     figure = metric_figure(findings_of_recording(RECORDINGS / "transpose.zip"), "registers")
     figure.draw_without_rendering()
     for axes in figure.axes:
