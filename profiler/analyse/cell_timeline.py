@@ -19,15 +19,6 @@ from profiler.analyse.samples import (
 from profiler.model import Visit
 
 
-@dataclass(frozen=True)
-class Original:
-    """A file that the tool itself wrote; it never leaves the run folder."""
-
-    collector: str
-    path: str
-    """Relative to the run folder: `raw/nsys.001/private/report.nsys-rep.gz`."""
-
-
 @dataclass(frozen=True, eq=False)
 class CellTimeline:
     """One visit of a cell (block 0, arm 0), or the whole process of an external command.
@@ -56,8 +47,9 @@ class CellTimeline:
     """Operators by torch.profiler: `name calls self_cpu_us cpu_us self_device_us
     device_us stack`, `stack` a tuple of texts, innermost first; without rows where torch did not
     record this cell."""
-    originals: tuple[Original, ...] = ()
-    """Files that the timeline was read from; empty for an imported file."""
+    originals: tuple[str, ...] = ()
+    """Files that the tool itself wrote, relative to the run folder, which they never leave:
+    `raw/nsys.001/private/report.nsys-rep.gz`. Empty for an imported file."""
 
 
 _KERNEL = "kernel"

@@ -108,16 +108,6 @@ _SHARES_OF_PEAKS = (
 
 
 @dataclass(frozen=True)
-class CounterMove:
-    """A counter before and after a step, by problem."""
-
-    metric: Label
-    moves: tuple[CounterChange, ...]
-    size: float
-    """How far it moved at the problem in the middle: the order of counters of all kinds."""
-
-
-@dataclass(frozen=True)
 class CounterPair:
     """A counter of the best variant beside that of the baseline, at one problem."""
 
@@ -149,18 +139,18 @@ def counter_medians(numbers: CellNumbers) -> dict[Label, Medians]:
 
 def moved_counters(
     step: ParameterStep, medians: Mapping[Label, Medians], problems: Sequence[str]
-) -> list[CounterMove]:
-    """The counters that moved with a step, those that moved most first."""
-    counter_moves = [
-        CounterMove(metric, row, _typical(metric, row))
-        for metric, values in medians.items()
-        if (row := counter_changes(step, values, problems))
-    ]
-    moved = [counter for counter in counter_moves if counter.size > STILL_UNDER]
-    return sorted(moved, key=lambda counter: -counter.size)
+) -> dict[Label, tuple[CounterChange, ...]]:
+    """Changes by problem of the counters that moved with a step, those that moved most first."""
+    changes = {
+        metric: counter_changes(step, values, problems) for metric, values in medians.items()
+    }
+    sizes = {metric: _typical_size(metric, row) for metric, row in changes.items()}
+    moved = (metric for metric, size in sizes.items() if size > STILL_UNDER)
+    return {metric: changes[metric] for metric in sorted(moved, key=lambda metric: -sizes[metric])}
 
 
-def _typical(metric: Label, row: Sequence[CounterChange]) -> float:
+def _typical_size(metric: Label, row: Sequence[CounterChange]) -> float:
+    """Size of a counter's move at the problem in the middle: the order of counters of all kinds."""
     sizes = [move_size(metric, move.before, move.after) for move in row if move.pairs]
     return median(sizes) if sizes else 0.0
 

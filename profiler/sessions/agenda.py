@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import pandas as pd
 
@@ -27,23 +28,11 @@ _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A session of the plan, or its first look where it is judged in several looks."""
+class SessionPart:
+    """A session of the plan, the looks at it after the first, or its confirmation."""
 
-    session: SessionPlan
-
-
-@dataclass(frozen=True)
-class LaterLooks:
-    """The looks after the first of a timing session."""
-
-    session: SessionPlan
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """The confirmation of a timing session."""
-
+    part: Literal["first look", "later looks", "confirmation"]
+    """A session that is not judged in several looks is a first look alone."""
     session: SessionPlan
 
 
@@ -55,7 +44,7 @@ class Explanation:
     """Whether an earlier step explains too: mostly no cell is left, and no process waits."""
 
 
-Step = Planned | LaterLooks | Confirmation | Explanation
+Step = SessionPart | Explanation
 
 
 def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
@@ -68,7 +57,7 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
     tells what the answer is about. And at the end, if it has become one about other cells.
     """
     judged = next((session for session in plan.sessions if is_judged(plan, session)), None)
-    ordered: list[Step] = [Planned(session) for session in plan.sessions]
+    ordered: list[Step] = [SessionPart("first look", session) for session in plan.sessions]
     if judged is not None:
         places = [
             place
@@ -100,11 +89,11 @@ def _first_look_decides(plan: Plan) -> bool:
 
 def _steps_after_first_look(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:
     """Steps after the first look of a session and the counters, in their order."""
-    yield LaterLooks(session)
+    yield SessionPart("later looks", session)
     if plan.has_final:
         if explains:
             yield Explanation()
-        yield Confirmation(session)
+        yield SessionPart("confirmation", session)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +118,14 @@ class Foresight:
         """
         for place, step in enumerate(steps):
             match step:
-                case Planned(session):
+                case SessionPart("first look", session):
                     yield session
-                case LaterLooks(session):
+                case SessionPart("later looks", session):
                     look = self._second_look(session, comes_next=place == 0)
                     looks_open = look is not None or not self._has_samples(session)
                     if look is not None:
                         yield look
-                case Confirmation(session):
+                case SessionPart("confirmation", session):
                     yield from self._confirmation(session, is_open=looks_open)
                 case Explanation(is_repeated=False) if self.explained is not None:
                     yield _without_visits(self.explained) if looks_open else self.explained

@@ -20,11 +20,9 @@ from profiler.run_folder.redact import public_environment
 from profiler.run_folder.runs import create_run, next_number, resumable
 from profiler.run_folder.seconds import WAITS_FOR_GPU
 from profiler.sessions.agenda import (
-    Confirmation,
     Explanation,
     Foresight,
-    LaterLooks,
-    Planned,
+    SessionPart,
     Step,
     final_session,
     later_session,
@@ -250,14 +248,14 @@ class _Steps:
     def make(self, step: Step, following: Sequence[Step]) -> None:
         """Measure the missing visits of a step; processes of `following` steps may wait."""
         match step:
-            case Planned(session):
+            case SessionPart("first look", session):
                 title = _look_title(self.request.plan, session, 0)
                 with self._stage(session.name):
                     self.measurement.measure(session, title, self._upcoming(following))
-            case LaterLooks(session):
+            case SessionPart("later looks", session):
                 with self._stage(session.name):
                     self._later_looks(session, following)
-            case Confirmation(session):
+            case SessionPart("confirmation", session):
                 self._confirmation(session, following)
             case Explanation(is_repeated):
                 self.explaining.measure(self._upcoming(following), is_repeated=is_repeated)
@@ -268,7 +266,7 @@ class _Steps:
         Later looks and the confirmation ask for it only where visits of them are missing.
         """
         match step:
-            case Planned(session) if not is_judged(self.request.plan, session):
+            case SessionPart("first look", session) if not is_judged(self.request.plan, session):
                 return not self._is_left_out(session, session.name)
             case Explanation():
                 return self._budget_allows("explanation")

@@ -35,7 +35,7 @@ from profiler.search.journal import (
     search_record,
 )
 from profiler.search.live_search import LiveSearch
-from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
+from profiler.sessions.search.bench import Subject, SubjectFailedError
 from profiler.sessions.search.loop import BLOCKS, Lookahead, run_search
 from profiler.sessions.search.proposals import LOOK_EVERY, BackgroundBuilds, Proposals
 
@@ -87,10 +87,7 @@ class PlantedBench:
         if subject.variant == CRASHES:
             raise SubjectFailedError(Outcome.CRASHED, "was killed by SIGSEGV")
         ratio = true_ratio(VARIANTS[subject.variant])
-        return Block(
-            {p: 1000 * ratio * math.exp(self.noise.normal(0, 0.005)) for p in PROBLEMS},
-            dict.fromkeys(PROBLEMS, 1000.0),
-        )
+        return {p: (1000 * ratio * math.exp(self.noise.normal(0, 0.005)), 1000.0) for p in PROBLEMS}
 
     def forget(self, subject):
         self.forgotten.append(subject.variant)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.cell_timeline import CellTimeline, Original
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.phases import (
     CPU_OPERATOR,
     OUTSIDE,
@@ -102,8 +102,8 @@ class CellTimelineFindings:
         return self.timeline.collector
 
     @property
-    def originals(self) -> tuple[Original, ...]:
-        """Files that the tool itself wrote."""
+    def originals(self) -> tuple[str, ...]:
+        """Paths of files that the tool itself wrote, in the run folder."""
         return self.timeline.originals
 
     @property

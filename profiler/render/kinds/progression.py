@@ -13,7 +13,13 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from profiler.findings.cell_numbers import CellNumbers
-from profiler.findings.counters import Medians, counter_medians, moved_counters
+from profiler.findings.counters import (
+    CounterChange,
+    Medians,
+    counter_medians,
+    move_size,
+    moved_counters,
+)
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Effect, Rung, StepEffect
 from profiler.findings.programs import Programs
@@ -369,17 +375,16 @@ def counter_bars(
     if rung.step is None:
         return ()
     moved = moved_counters(rung.step.step, medians, [problem.id])
-    stalls = [counter for counter in moved if counter.metric.name.startswith(STALL_PREFIX)]
+    stalls = [metric for metric in moved if metric.name.startswith(STALL_PREFIX)]
     left_out = stalls[_MOST_STALLS:]
-    shown_counters = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
-    return tuple(
-        (
-            counter.metric.label,
-            move_datum(counter.metric, counter.moves[0]).text,
-            f"w{max(1, round(BAR_STEPS * min(counter.size, 1.0)))}",
-        )
-        for counter in shown_counters
-    )
+    shown_metrics = [metric for metric in moved if metric not in left_out][:_MOST_COUNTERS]
+    return tuple(_counter_bar(metric, moved[metric][0]) for metric in shown_metrics)
+
+
+def _counter_bar(metric: Label, change: CounterChange) -> tuple[str, str, str]:
+    size = move_size(metric, change.before, change.after)
+    width = max(1, round(BAR_STEPS * min(size, 1.0)))
+    return metric.label, move_datum(metric, change).text, f"w{width}"
 
 
 def _why_nothing(programs: Programs, rung: Rung, problem: Problem) -> str:

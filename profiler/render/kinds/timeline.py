@@ -67,16 +67,16 @@ def _files(cell_timelines: Sequence[NamedTimeline]) -> Iterator[dict[str, str]]:
     `path` is relative to the run folder; `cells` is empty where a file holds all of this page, and
     `command` where nothing is to be typed in the run folder.
     """
-    originals = dict.fromkeys(file for cell in cell_timelines for file in cell.timeline.originals)
-    for original in originals:
-        names = [cell.name for cell in cell_timelines if original in cell.timeline.originals]
+    paths = dict.fromkeys(path for cell in cell_timelines for path in cell.timeline.originals)
+    for path in paths:
+        names = [cell.name for cell in cell_timelines if path in cell.timeline.originals]
         how, command = "open it in Perfetto (ui.perfetto.dev), as it is.", ""
-        if original.collector == "nsys":
+        if path.endswith(".nsys-rep.gz"):
             how = "unpack it and open it in Nsight Systems."
-            plain = shlex.quote(original.path.removesuffix(".gz"))
-            command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
+            plain = shlex.quote(path.removesuffix(".gz"))
+            command = f"gunzip -k {shlex.quote(path)} && nsys-ui {plain}"
         cells = "" if len(names) == len(cell_timelines) else "; ".join(names)
-        yield {"path": original.path, "cells": cells, "how": how, "command": command}
+        yield {"path": path, "cells": cells, "how": how, "command": command}
 
 
 # ---- the terminal --------------------------------------------------------------------------------

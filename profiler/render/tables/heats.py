@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.findings.cell_numbers import CellNumbers
-from profiler.findings.counters import CounterMove, Medians, ParameterStep, moved_counters
+from profiler.findings.counters import Medians, ParameterStep, moved_counters
 from profiler.findings.findings import Findings
 from profiler.findings.programs import Programs
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
@@ -232,11 +232,12 @@ def moved_table(
     moved = moved_counters(step, medians, [problem.id for problem in programs.problems])
     if not moved:
         return None
-    rows = tuple(map(_moved_row, moved[:MOST_MOVED]))
+    rows = tuple(
+        Row(
+            metric.label,
+            tuple(move_datum(metric, change) for change in changes),
+            note=metric.definition,
+        )
+        for metric, changes in itertools.islice(moved.items(), MOST_MOVED)
+    )
     return Heat("Change of counters, by problem", programs.problems, rows, rows_are="counter")
-
-
-def _moved_row(counter: CounterMove) -> Row:
-    metric = counter.metric
-    data = tuple(move_datum(metric, move) for move in counter.moves)
-    return Row(metric.label, data, note=metric.definition)

@@ -13,7 +13,6 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import (
     CellTimeline,
-    Original,
     samples_from_program,
     samples_from_timeline,
 )
@@ -144,8 +143,8 @@ def _visit_samples(
 
 def _original_files(
     attempt: Attempt, visit: Visit, facts: TimelineFacts, records: Iterable[Record]
-) -> tuple[Original, ...]:
-    """Names of the tool's own files of a visit after the attempt."""
+) -> tuple[str, ...]:
+    """Paths of the tool's own files of a visit in the run folder."""
     kind = COLLECTORS.get(facts.collector)
     report = kind.report_file if kind is not None else None
     private = (
@@ -154,7 +153,7 @@ def _original_files(
         if "trace" in record
     )
     files = (report,) if report is not None else tuple(private)
-    return tuple(Original(facts.collector, f"raw/{attempt.folder.name}/{file}") for file in files)
+    return tuple(f"raw/{attempt.folder.name}/{file}" for file in files)
 
 
 def _measured_records(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:

@@ -113,12 +113,8 @@ class Subject:
         return any(cell == own_cell.id for own_cell in self.cells)
 
 
-@dataclass(frozen=True)
-class Block:
-    """Times of one block by problem id, of a subject and of the baseline beside it."""
-
-    subject_ns: Mapping[str, float]
-    baseline_ns: Mapping[str, float]
+Block = Mapping[str, tuple[float, float]]
+"""Nanoseconds in one block of a subject, and of the baseline beside it, by problem id."""
 
 
 class SubjectFailedError(Exception):
@@ -194,7 +190,11 @@ class Bench:
         _require_success(records, self.baseline)
         if failure := _failure(records, subject):
             raise failure
-        return Block(_median_times(records, subject), _median_times(records, self.baseline))
+        baseline_ns = _median_times(records, self.baseline)
+        return {
+            problem: (time_ns, baseline_ns[problem])
+            for problem, time_ns in _median_times(records, subject).items()
+        }
 
     def _new_cells(self, subject: Subject, *, check: bool) -> tuple[JobCell, ...]:
         new_cells = [cell for cell in subject.cells if cell.id not in self._runner_cells]

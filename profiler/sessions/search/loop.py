@@ -179,8 +179,8 @@ def evaluate(bench: Bench, subject: Subject, is_behind: Callable[[LogRatios], bo
             Outcome.MEASURED,
             log_ratios=_log_ratios(blocks),
             duration_ns={
-                problem: statistics.median(block.subject_ns[problem] for block in blocks)
-                for problem in blocks[0].subject_ns
+                problem: statistics.median(block[problem][0] for block in blocks)
+                for problem in blocks[0]
             },
             stopped_early=len(blocks) < BLOCKS,
         )
@@ -204,7 +204,8 @@ def _log_ratios(blocks: Sequence[Block]) -> dict[str, tuple[float, ...]]:
     """Logs of the subject's time divided by the baseline's, by problem and block."""
     return {
         problem: tuple(
-            math.log(block.subject_ns[problem] / block.baseline_ns[problem]) for block in blocks
+            math.log(subject_ns / baseline_ns)
+            for subject_ns, baseline_ns in (block[problem] for block in blocks)
         )
-        for problem in blocks[0].subject_ns
+        for problem in blocks[0]
     }

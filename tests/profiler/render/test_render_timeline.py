@@ -15,7 +15,7 @@ from rich.console import Console
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
-from profiler.analyse.cell_timeline import CellTimeline, Original
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.phases import LAUNCH, find_phases, phase_summary
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.commands.output import dump, report_document
@@ -40,8 +40,8 @@ from profiler.render.timeline.timeline_tables import (
 )
 from profiler.render.words import numbers
 
-REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
-TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")
+REPORT = "raw/nsys.002/private/report.nsys-rep.gz"
+TRACE = "raw/torch.001/private/trace.3.json.gz"
 
 
 def findings(timeline, **more):
@@ -310,7 +310,7 @@ def test_what_was_placed_by_time_and_graphs_are_said(tree):
 
 def test_the_originals_are_named_and_stay_private(tree):
     section = shared.words(tree.xpath("//section[@id='figures']")[0])
-    report, trace = REPORT.path, TRACE.path
+    report, trace = REPORT, TRACE
     assert section.count(report) == 2, "one file of several cells: its path and the command"
     assert f"gunzip -k {report} && nsys-ui {report.removesuffix('.gz')}" in section
     assert f"{trace} (naive" in section, "whose it is, where it is not all of them"

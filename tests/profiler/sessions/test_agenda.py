@@ -13,14 +13,7 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
-from profiler.sessions.agenda import (
-    Confirmation,
-    Explanation,
-    Foresight,
-    LaterLooks,
-    Planned,
-    steps,
-)
+from profiler.sessions.agenda import Explanation, Foresight, SessionPart, steps
 
 SPEC = """
 name: agenda
@@ -70,6 +63,14 @@ def timed(plan, *, ratio, noise):
     return pd.DataFrame(rows)
 
 
+def first_look(session):
+    return SessionPart("first look", session)
+
+
+def later_looks(session):
+    return SessionPart("later looks", session)
+
+
 def names(sessions):
     """Each session with the number of its visits."""
     return [(session.name, len(session.visits) > 0) for session in sessions]
@@ -96,10 +97,10 @@ def test_cells_are_explained_before_the_confirmation_and_again_at_the_end(plan, 
     timing, counters = plan.sessions
     *planned_first, looks, explanation, confirmation, last = steps(plan, explains=True)
     assert [step.session for step in planned_first] == [timing, counters]
-    assert (looks, confirmation) == (LaterLooks(timing), Confirmation(timing))
+    assert (looks, confirmation) == (later_looks(timing), SessionPart("confirmation", timing))
     assert (explanation, last) == (Explanation(), Explanation(is_repeated=True))
     without = planned(tmp_path, final_blocks=0)
-    looks = LaterLooks(without.sessions[0])
+    looks = later_looks(without.sessions[0])
     assert steps(without, explains=True)[2:] == (looks, Explanation())
 
 
@@ -109,19 +110,19 @@ def test_without_a_confirmation_cells_are_explained_before_the_last_counters(tmp
     single = replace(plan, looks=plan.looks[:1])
     two = replace(plan, cells=plan.cells[:2])
     timing, counters = plan.sessions
-    last = (LaterLooks(timing), Explanation(is_repeated=True))
+    last = (later_looks(timing), Explanation(is_repeated=True))
     for settled in (single, two):
         assert steps(settled, explains=True) == (
-            *(Planned(timing), Explanation(), Planned(counters)),
+            *(first_look(timing), Explanation(), first_look(counters)),
             *last,
         )
-        assert steps(settled) == (Planned(timing), Planned(counters), LaterLooks(timing))
+        assert steps(settled) == (first_look(timing), first_look(counters), later_looks(timing))
     assert waiting_beside(single, 0, empty_samples(), replace(EXPLAINED, visits=())) == [
         ("ncu-explain", False),
         ("ncu-counters-together", True),
     ]
     alone = replace(single, sessions=(timing,))
-    assert steps(alone, explains=True) == (Planned(timing), LaterLooks(timing), Explanation())
+    assert steps(alone, explains=True) == (first_look(timing), later_looks(timing), Explanation())
 
 
 def test_beside_what_is_explained_only_the_confirmation_waits(plan):
@@ -136,8 +137,11 @@ def test_where_a_timer_judges_cells_are_explained_when_ncu_has_counted_them(tmp_
     """Before that nobody knows how many kernels they launch."""
     timer = "collectors: [timer, ncu], ncu_timing: false, "
     plan = planned(tmp_path, collect=timer)
-    names_of_steps = [type(step).__name__ for step in steps(plan, explains=True)]
-    assert names_of_steps == ["Planned", "LaterLooks", "Confirmation", "Planned", "Explanation"]
+    timing, counters = plan.sessions
+    assert steps(plan, explains=True) == (
+        *(first_look(timing), later_looks(timing), SessionPart("confirmation", timing)),
+        *(first_look(counters), Explanation()),
+    )
 
 
 def test_the_confirmation_waits_beside_the_counters_from_the_first_look_on(plan):

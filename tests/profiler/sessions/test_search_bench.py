@@ -108,8 +108,7 @@ def test_a_block_has_the_baseline_beside_the_subject_at_every_problem(benches):
         bench.block(NEW, check=True)
         bench.forget(NEW)
     (runner,) = runners
-    assert first.subject_ns == {"small": 5e4, "large": 1e7}
-    assert first.baseline_ns == {"small": 1e5, "large": 2e7}
+    assert first == {"small": (5e4, 1e5), "large": (1e7, 2e7)}
     pilot, first, second, forgotten = runner.orders
     assert dict(pilot.repeats) == {"small": PILOT_LAUNCHES, "large": PILOT_LAUNCHES}
     # 50 ms of the baseline: 500 of the small ones, but no more than the setting.
