@@ -74,7 +74,7 @@ def bisect_command(request: BisectRequest) -> ExitCode:
     write_json_target(document, request.json_target)
     if request.json_target != "-":
         for line in document["answer"]:
-            reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
+            reporter.results.print(line)
     return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 

@@ -61,7 +61,7 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
     if request.json_target != "-":
         for step in comparison.steps:
             for line in _lines(comparison, step, tuple(runs)):
-                reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
+                reporter.results.print(line)
     verdicts = [change.verdict for step in comparison.steps for change in step.cells.values()]
     refused = any(step.refused is not None for step in comparison.steps)
     is_open = refused or any(verdict is not None and verdict.is_open for verdict in verdicts)

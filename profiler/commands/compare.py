@@ -137,7 +137,7 @@ def _write_page(
     name = slug("--".join(run.name for run in comparison.runs))
     target = request.page or default_page(request.reports / "compare" / f"{name}.html", folders)
     write_page(target, render_comparison(comparison), folders)
-    console.print(f"Page: {target}", markup=False, soft_wrap=True)
+    console.print(f"Page: {target}")
 
 
 def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> ExitCode:
@@ -162,7 +162,7 @@ def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> Exit
     errors = make_console(color, stderr=True)
     for line in (message, failed if lost else ""):
         if line:
-            errors.print(line, style="yellow", markup=False, soft_wrap=True)
+            errors.print(line, style="yellow")
     if len(slower):
         return ExitCode.GATE_TRIPPED
     return ExitCode.SOME_CELLS_FAILED if lost or not is_measured else ExitCode.COMPLETE
@@ -219,7 +219,7 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
     lines = [_comparison_line(comparison) for comparison in measured.comparisons]
     if len(lines) > 1 and request.json_target != "-":
         for line in lines:
-            reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
+            reporter.results.print(line)
     slower = [c for c in measured.comparisons if gate is not None and c.trips(gate)]
     for comparison in slower:
         reporter.warn(f"--fail-on {gate}: {_comparison_line(comparison)}")

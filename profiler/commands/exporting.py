@@ -67,7 +67,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
             content = io.BytesIO()
             figure.savefig(content, format=request.format, dpi=200, metadata=undated)
             write_bytes(path, content.getvalue())
-            console.print(str(path), markup=False, soft_wrap=True)
+            console.print(str(path))
     if boxes:
         warn(
             f"No installed font has {first_names(sorted(boxes))}: boxes stand in their place. "
@@ -175,7 +175,7 @@ def _write_text(target: Path, text: str) -> None:
 def _print_line(target: Path, text: str) -> None:
     """Print a line; to stderr where the target is stdout."""
     console = make_console("auto", stderr=str(target) == "-")
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(text)
 
 
 # ---- results of a run as records of a tuning -----------------------------------------------------

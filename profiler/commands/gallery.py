@@ -67,11 +67,11 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
         pages = []
         for future in list(_submit_pages(request, contents, pool)):
             pages.append(future.result())
-            console.print(f"Page: {request.out / pages[-1].file}", markup=False, soft_wrap=True)
+            console.print(f"Page: {request.out / pages[-1].file}")
     index = _own_target(request.out / INDEX_FILE)
     missing = {name: (page.reason, page.commands) for name, page in contents.not_made.items()}
     write_atomic(index, render_gallery(pages, missing))
-    console.print(f"Index: {index}", markup=False, soft_wrap=True)
+    console.print(f"Index: {index}")
     return ExitCode.COMPLETE
 
 

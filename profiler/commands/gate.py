@@ -168,7 +168,7 @@ def _print(answer: GateAnswer, text: str, request: GateRequest, reporter: Progre
     from profiler.render.words.gate import plain_lines
 
     for line in plain_lines(answer):
-        reporter.results.print(line, markup=False, soft_wrap=True)
+        reporter.results.print(line)
 
 
 def _comment(site: CommentSite, answer: GateAnswer, text: str, reporter: ProgressReporter) -> None:

@@ -49,13 +49,13 @@ def show_history(request: HistoryRequest) -> ExitCode:
     write_json_target(_document(history), request.json_target)
     console = make_console(request.color, stderr=request.json_target == "-")
     if request.json_target != "-":
-        console.print("\n".join(history_lines(history)), markup=False, soft_wrap=True)
+        console.print("\n".join(history_lines(history)))
     if not request.no_report:
         # The name of what was imported may be anything.
         name = f"{slug(history.experiment)}.html"
         page = request.page or request.reports / "history" / name
         write_page(page, render_history(history))
-        console.print(f"Page: {page}", markup=False, soft_wrap=True)
+        console.print(f"Page: {page}")
     return ExitCode.COMPLETE
 
 
@@ -65,7 +65,7 @@ def _list(store: Store, color: str) -> ExitCode:
     for run in store.runs():
         counts[run.experiment] = counts.get(run.experiment, 0) + 1
     lines = [f"{name}: {counted(count, 'run')}" for name, count in counts.items()]
-    make_console(color).print("\n".join(lines or ["No runs yet."]), markup=False, soft_wrap=True)
+    make_console(color).print("\n".join(lines or ["No runs yet."]))
     return ExitCode.COMPLETE
 
 

@@ -167,7 +167,7 @@ def _show_launches(
         with stages.stage("Writing the table"):
             write_table(table, csv_parts(groups.table))
         text = f"All {len(groups)} kinds: {table}"
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text)
 
 
 def _other_page(imported: Imported) -> ImportedPage:
@@ -198,7 +198,7 @@ def _print(
         console = _console(request)
         console.print(imported_text(page))
         if account:
-            console.print(account, markup=False, highlight=False, soft_wrap=True)
+            console.print(account)
     _print_notices(notices, request)
 
 
@@ -219,7 +219,7 @@ def _write_page(
     html = render_imported(page, _names(request), notices, account=account, csv=csv)
     target = _page_target(request)
     write_page(target, html, request.files)
-    _console(request).print(f"Page: {target}", markup=False, soft_wrap=True)
+    _console(request).print(f"Page: {target}")
 
 
 def _table_target(request: ImportRequest) -> Path | None:

@@ -45,9 +45,9 @@ def make_new(request: NewRequest) -> ExitCode:
     spec = next(path for path in sorted(written_files) if path.suffix in (".yaml", ".py"))
     console = make_console(request.color)
     for path in sorted(written_files):
-        console.print(f"{path}", markup=False, soft_wrap=True)
+        console.print(f"{path}")
     built = f"make -C {target} && " if target / "Makefile" in written_files else ""
-    console.print(f"Next: {built}python -m profiler plan {spec}", markup=False, soft_wrap=True)
+    console.print(f"Next: {built}python -m profiler plan {spec}")
     return ExitCode.COMPLETE
 
 

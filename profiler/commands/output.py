@@ -77,7 +77,7 @@ def show_page(page: Path | None, console: Console, *, opens: bool) -> None:
     """Print the path of a run's page, where it has one; `opens`: open it in the user's browser."""
     if page is None:
         return
-    console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    console.print(f"Page: {page}")
     if opens:
         webbrowser.open(page.resolve().as_uri())
 
@@ -131,7 +131,7 @@ def _has_one_type(column: pd.Series[Any]) -> bool:
 
 def warn(text: str, color: str = "auto") -> None:
     """Print a line to stderr."""
-    make_console(color, stderr=True).print(text, markup=False, soft_wrap=True)
+    make_console(color, stderr=True).print(text)
 
 
 def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True) -> None:
@@ -140,7 +140,7 @@ def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True
 
     errors = make_console(color, stderr=True)
     for line in notice_lines(notices, verbose=verbose):
-        errors.print(line if verbose else Paragraph(line), markup=False, soft_wrap=verbose)
+        errors.print(line if verbose else Paragraph(line))
 
 
 def notice_lines(notices: Sequence[Notice], *, verbose: bool) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ class Stages:
             timer.join()
 
     def _say(self, text: str) -> None:
-        self._console.print(f"{text} …", markup=False, highlight=False, soft_wrap=True)
+        self._console.print(f"{text} …")
 
 
 # ---- files that the user names -------------------------------------------------------------------

@@ -116,15 +116,15 @@ def _print_plan(
     )
     console.print(table)
     if plan.search is not None:
-        console.print(_search_line(plan.search, earlier.search), markup=False, soft_wrap=True)
+        console.print(_search_line(plan.search, earlier.search))
     for cost in run_cost.sessions:
-        console.print(_session_line(cost, is_known=run_cost.is_known), markup=False, soft_wrap=True)
+        console.print(_session_line(cost, is_known=run_cost.is_known))
     beside = ", without the search" if plan.search is not None and not has_finalists else ""
     if not run_cost.is_known:
         console.print("How long a run takes on the CPU is known from its first one on.")
     elif run_cost.seconds:
-        console.print(_whole_line(run_cost, beside), markup=False, soft_wrap=True)
-    console.print(f"First command: {command}", markup=False, soft_wrap=True)
+        console.print(_whole_line(run_cost, beside))
+    console.print(f"First command: {command}")
 
 
 def _whole_line(run_cost: RunForecast, beside: str) -> str:

@@ -104,6 +104,6 @@ def make_recording(request: RecordRequest) -> ExitCode:
     console = make_console("auto")
     if left_out:
         damaged = f"Damaged, and not in it: {', '.join(left_out)}"
-        console.print(damaged, markup=False, soft_wrap=True)
-    console.print(f"Recording: {target}", markup=False, soft_wrap=True)
+        console.print(damaged)
+    console.print(f"Recording: {target}")
     return ExitCode.COMPLETE

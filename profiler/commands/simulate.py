@@ -39,7 +39,7 @@ def simulate(request: SimulateRequest) -> ExitCode:
         console = make_console(request.color)
         console.print(replay_table(summary, recorded))
         for line in replay_lines(problem.name, request.strategy, recorded, summary, len(replays)):
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(line)
     return ExitCode.COMPLETE
 
 

@@ -20,11 +20,15 @@ _MIN_WIDTH = 40
 
 class _Console(Console):
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print objects; texts are printed without control sequences of terminals.
+        """Print objects; a text as it is, in lines that the terminal wraps.
+
+        Without markup, and without control sequences of terminals.
 
         What is said on stderr ends no run: where it cannot be written (a full disk, a terminal that
         was closed), it is said to nobody from then on.
         """
+        if all(isinstance(item, str) for item in objects):
+            options = {"markup": False, "soft_wrap": True, **options}
         try:
             super().print(*(safe(o) if isinstance(o, str) else o for o in objects), **options)
         except OSError:

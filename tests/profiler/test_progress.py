@@ -342,6 +342,13 @@ def test_an_unknown_colour_is_refused():
         make_console("sometimes")
 
 
+def test_a_text_is_printed_as_it_is(stream):
+    screen = stream(terminal=True, COLUMNS="40")
+    text = f"[bold]{'word ' * 20}[/bold]"
+    make_console("always").print(text)
+    assert screen.getvalue() == f"{text}\n"
+
+
 def test_tables_are_not_squeezed_where_nobody_looks(stream):
     stream(terminal=False)
     assert make_console("auto").width == 200
