@@ -283,8 +283,8 @@ class BatchShare(Share):
     def begin(self) -> None:
         """Submit the pending proposals and the best of an earlier execution to build."""
         live, best = self.proposals.live, self.proposals.live.best()
-        if not self.proposals.is_spent or live.pending:
-            self.proposals.build([*live.pending, *([] if best is None else [best.variant])])
+        if not self.proposals.is_spent or live.record.pending:
+            self.proposals.build([*live.record.pending, *([] if best is None else [best.variant])])
 
     # ---- giving ----
 
@@ -295,7 +295,7 @@ class BatchShare(Share):
     def prepare(self) -> bool:
         """Take finished builds, propose a batch for each worker, and submit it to build."""
         proposals, experiment = self.proposals, self.proposals.experiment
-        pending = set(proposals.live.pending)  # the other build is the incumbent
+        pending = set(proposals.live.record.pending)  # the other build is the incumbent
         for variant, build in proposals.take_built().items():
             if variant in pending and build.ok:
                 self.open.append(variant)
@@ -304,7 +304,7 @@ class BatchShare(Share):
         # A batch for each worker, and the builds meanwhile.
         ahead_count = min(experiment.jobs, MOST_AHEAD) if experiment.needs_builds else 0
         most = max(1, len(self._usable_workers)) * BATCH + ahead_count
-        proposals.propose(most - len(proposals.live.pending))
+        proposals.propose(most - len(proposals.live.record.pending))
         return bool(proposals.is_building or self.open) or not proposals.is_spent
 
     def take_next(self, worker: str) -> list[str]:

@@ -179,7 +179,7 @@ def search_sentences(findings: Findings, search: SearchFindings) -> tuple[str, .
 
 def _course(search: SearchFindings) -> str:
     cover, terms = search.coverage, search.record.terms
-    seconds = max((trial.evaluated.elapsed_s for trial in search.trials), default=0.0)
+    seconds = search.record.elapsed_s
     share = cover.tried / cover.configurations
     text = (
         f"The strategy {terms.strategy} tried {cover.tried:,} of {cover.configurations:,} "

@@ -141,6 +141,17 @@ class SearchRecord:
     """Number of records that are damaged, or lack their proposal or measurement; for a finished
     search also of proposals without a result."""
 
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Ids of proposed variants without a result, in the order of proposals."""
+        evaluated = {evaluation.variant for evaluation in self.evaluations}
+        return tuple(variant for variant in self.proposed if variant not in evaluated)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of the search up to its last result, over all executions."""
+        return max((evaluation.elapsed_s for evaluation in self.evaluations), default=0.0)
+
 
 def records_with_origin(
     records: Iterable[Record | None],

@@ -113,32 +113,9 @@ class LiveSearch:
         return record
 
     @property
-    def pending(self) -> tuple[str, ...]:
-        """Ids of proposed variants without a result, in the order of proposals."""
-        evaluated_variants = {
-            record.variant for record in self._records if isinstance(record, Evaluated)
-        }
-        return tuple(
-            record.variant
-            for record in self._records
-            if isinstance(record, Proposed) and record.variant not in evaluated_variants
-        )
-
-    @property
-    def proposals(self) -> int:
-        """Number of proposals so far."""
-        return sum(isinstance(record, Proposed) for record in self._records)
-
-    @property
     def exhausted(self) -> bool:
         """Whether every configuration was proposed."""
         return self._history.unseen_count == 0
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds of the search up to its last result, over all executions."""
-        times = (record.elapsed_s for record in self._records if isinstance(record, Evaluated))
-        return max(times, default=0.0)
 
     def propose(self) -> str:
         """Id of the variant that the strategy proposes; there must be an unseen one."""

@@ -188,9 +188,7 @@ class SearchPartDocument(JsonObject):
         lambda search: {outcome.value: count for outcome, count in search.outcomes.items()}
     )
     stopped_early: int = get(lambda search: search.stopped_early)
-    seconds: float = get(
-        lambda search: max((trial.evaluated.elapsed_s for trial in search.trials), default=0.0)
-    )
+    seconds: float = get(lambda search: search.record.elapsed_s)
     ended_by: Literal["budget", "space"] | None = get.one_of(
         lambda search: search.record.finished and search.record.finished.reason
     )

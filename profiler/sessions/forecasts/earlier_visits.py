@@ -158,9 +158,8 @@ def _search(
 
 def _is_spent(record: SearchRecord, plan: SearchPlan) -> bool:
     """Whether a search has used up today's budget, or proposed all."""
-    elapsed_s = max((evaluated.elapsed_s for evaluated in record.evaluations), default=0.0)
     proposals = len(record.proposed)
-    return proposals >= len(plan.variants) or plan.is_spent(proposals, elapsed_s)
+    return proposals >= len(plan.variants) or plan.is_spent(proposals, record.elapsed_s)
 
 
 @dataclass(frozen=True)

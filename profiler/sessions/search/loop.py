@@ -82,7 +82,7 @@ def run_search(bench: Bench, proposals: Proposals) -> tuple[str, ...]:
     """Ids of the finalists, after proposals are evaluated until the budget is spent."""
     experiment, live = proposals.experiment, proposals.live
     lookahead = Lookahead(experiment.jobs, experiment.needs_builds)
-    waiting = [*live.pending]
+    waiting = [*live.record.pending]
     proposals.build(waiting)
     while waiting := [*waiting, *proposals.propose(lookahead.depth - len(waiting))]:
         variant = proposals.wait_for(waiting)

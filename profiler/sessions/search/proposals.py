@@ -156,7 +156,7 @@ class Proposals:
     _submitted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._began = self.clock() - self.live.elapsed_s
+        self._began = self.clock() - self.live.record.elapsed_s
         self._progress = SearchProgress(self.experiment.reporter, self.experiment.plan)
 
     @property
@@ -167,8 +167,8 @@ class Proposals:
     @property
     def is_spent(self) -> bool:
         """Whether no proposal follows: the budget or the space is spent."""
-        plan = self.experiment.plan
-        return self.live.exhausted or plan.is_spent(self.live.proposals, self.elapsed_s)
+        proposals = len(self.live.record.proposed)
+        return self.live.exhausted or self.experiment.plan.is_spent(proposals, self.elapsed_s)
 
     @property
     def is_building(self) -> bool:
