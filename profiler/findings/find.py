@@ -50,7 +50,7 @@ from profiler.findings.kinds.steps import (
     pairs_of_steps,
 )
 from profiler.findings.kinds.timers import find_timers
-from profiler.findings.kinds.waves import WaveFindings, find_waves
+from profiler.findings.kinds.waves import find_waves
 from profiler.findings.programs import Programs, alias_variants
 from profiler.findings.ranking import Ranking
 from profiler.findings.variant_names import Names, names_in_plan
@@ -477,7 +477,7 @@ class _Finder:
             return None
         return find_grid_pairs(self.numbers, self.report.settings, self.pairs)
 
-    def _waves(self) -> WaveFindings | None:
+    def _waves(self) -> pd.DataFrame | None:
         if WAVES not in self.finds:
             return None
         return find_waves(self.numbers, self.report.environment.sm_count)

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import pandas as pd
+
 from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.kinds.grids import GridPairs
 from profiler.findings.kinds.in_use import CapturedStep, SustainedCell, find_captured_step
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.timers import TimerComparison
-from profiler.findings.kinds.waves import WaveFindings
+from profiler.findings.kinds.waves import SteadyGrid, steady_grids
 from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
@@ -93,14 +95,19 @@ class Findings:
     rivals."""
     grid_pairs: GridPairs | None
     """Pairs of a page of grids; None on other pages."""
-    waves: WaveFindings | None
-    """Findings of a page of waves; None on other pages."""
+    waves: pd.DataFrame | None
+    """Grids of a page of waves, as `find_waves` has them; None on other pages."""
     timers: TimerComparison | None
     """None where there are not two timers."""
     sustained: tuple[SustainedCell, ...]
     """Cells that were measured back to back beside another timer."""
     notices: tuple[Notice, ...]
     """Warnings that a reader must know before believing the numbers."""
+
+    @cached_property
+    def steady_grids(self) -> tuple[SteadyGrid, ...]:
+        """Grid from which on each variant keeps its tail efficiency; empty on other pages."""
+        return () if self.waves is None else steady_grids(self.waves)
 
     @cached_property
     def search(self) -> SearchFindings | None:

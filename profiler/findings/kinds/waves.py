@@ -108,17 +108,10 @@ def _is_full(waves: pd.Series[float]) -> pd.Series[bool]:
 COLUMNS = ("variant", "waves", "blocks", "blocks_per_sm", "time_ns", "occupancy")
 
 
-@dataclass(frozen=True, eq=False)
-class WaveFindings:
-    """Every grid of a run, and what each variant needs to keep its tail efficiency."""
+def find_waves(numbers: CellNumbers, sm_count: int | None) -> pd.DataFrame:
+    """Tail efficiencies of correct cells whose waves are known, one row per cell.
 
-    grids: pd.DataFrame
-    """`COLUMNS` (`variant` is an id), `ideal_ns` and `efficiency`; one row per correct cell."""
-    needs: tuple[SteadyGrid, ...]
-
-
-def find_waves(numbers: CellNumbers, sm_count: int | None) -> WaveFindings:
-    """Tail efficiencies of correct cells whose waves are known.
+    `COLUMNS` (`variant` is an id), `ideal_ns` and `efficiency`.
 
     Waves are those that ncu gives, else the problem's own parameter of this name. Without grid
     sizes, blocks are the waves: within a variant these are in proportion.
@@ -128,8 +121,7 @@ def find_waves(numbers: CellNumbers, sm_count: int | None) -> WaveFindings:
     table = table[table["waves"].notna() & table["time_ns"].notna()].reset_index(drop=True)
     if table["blocks"].isna().any():
         table["blocks"] = table["waves"]
-    grids = tail_efficiency(table)
-    return WaveFindings(grids, steady_grids(grids))
+    return tail_efficiency(table)
 
 
 def _row(numbers: CellNumbers, cell: Cell, sm_count: int | None) -> tuple[Any, ...]:
@@ -164,6 +156,6 @@ class WaveNeedDocument(JsonObject):
 class WavesDocument(JsonObject):
     """Tail efficiencies of grids that are counted in waves."""
 
-    get = Source[WaveFindings]()
-    variants = get.rows(WaveNeedDocument, lambda waves: waves.needs)
-    grids: list[dict[Any, Any]] = get(lambda waves: waves.grids.to_dict("records"))
+    get = Source[pd.DataFrame]()
+    variants = get.rows(WaveNeedDocument, steady_grids)
+    grids: list[dict[Any, Any]] = get(lambda grids: grids.to_dict("records"))

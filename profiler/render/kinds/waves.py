@@ -42,7 +42,7 @@ def waves_view(findings: Findings) -> View:
     return {
         "template": "waves.html",
         "heading": "Times by waves",
-        "first": _efficiencies(table, findings.waves.needs if findings.waves else ()),
+        "first": _efficiencies(table, findings.steady_grids),
         "wave_charts": _stairs(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.share(GOOD),
@@ -55,7 +55,7 @@ def waves_view(findings: Findings) -> View:
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences on what each variant needs and on coverage; empty without an efficiency."""
-    needs = findings.waves.needs[:_MOST_SENTENCES] if findings.waves else ()
+    needs = findings.steady_grids[:_MOST_SENTENCES]
     sentences = tuple(_sentence(findings.programs, need) for need in needs)
     return (*sentences, answer.coverage_sentence(findings.programs)) if sentences else ()
 
@@ -75,7 +75,7 @@ def need_table(findings: Findings) -> SmallTable:
         "What each variant needs",
         "variant",
         columns,
-        findings.waves.needs if findings.waves else (),
+        findings.steady_grids,
         lambda need: Row(
             findings.programs.labels[need.variant], mark=findings.programs.marks[need.variant]
         ),
@@ -87,7 +87,7 @@ _RULE = {None: "not measured", True: "holds", False: "does not hold"}
 
 def wave_table(findings: Findings) -> pd.DataFrame:
     """Every grid with its variant's `name`, `role` and `mark`, as figures take it."""
-    grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
+    grids = pd.DataFrame(columns=["variant"]) if findings.waves is None else findings.waves
     roles = {variant.id: findings.ranking.role(variant) for variant in findings.programs.variants}
     return grids.assign(
         name=grids["variant"].map(findings.programs.labels),

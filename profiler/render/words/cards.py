@@ -370,7 +370,7 @@ def _place(ranking: Ranking, row: VariantRank) -> str:
 
 def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     """How many blocks are enough, what fewer cost, how that was measured; nothing without waves."""
-    needs = findings.waves.needs if findings.waves else ()
+    needs = findings.steady_grids
     enough = [need for need in needs if not numbers.is_missing(need.waves)]
     least = min(enough, key=lambda need: need.rule_least, default=None)
     if least is None or numbers.is_missing(least.rule_least):

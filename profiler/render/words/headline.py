@@ -353,7 +353,7 @@ def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
 
 
 def _waves(findings: Findings) -> Sentence:
-    needs = findings.waves.needs if findings.waves else ()
+    needs = findings.steady_grids
     enough = [need for need in needs if math.isfinite(need.waves)]
     if not enough:
         return ()
