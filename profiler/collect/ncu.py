@@ -69,21 +69,6 @@ INSTALLED = Installed(
 
 
 @dataclass(frozen=True)
-class LaunchFilter:
-    """Which launches of an external program are profiled."""
-
-    kernel: str | None = None
-    """Exact function name, or `regex:<expression>`; None: every kernel."""
-    skip: int | None = None
-    """Matching launches to let pass first."""
-    count: int | None = None
-    """Matching launches to profile."""
-    ranges: str | None = None
-    """Regular expression of push/pop ranges around the launches, `domain@…` for another domain than
-    the default one; None: in any range or none."""
-
-
-@dataclass(frozen=True)
 class Ncu:
     """Collector that puts the runner, or an external command, under ncu."""
 
@@ -151,9 +136,9 @@ class Ncu:
         target: Sequence[str],
         folder: Path,
         metrics: Sequence[str],
-        launches: LaunchFilter | None = None,
+        launches: Sequence[str] | None = None,
     ) -> Command:
-        """Command that profiles `target`; `launches`: of a program that is not the runner.
+        """Command that profiles `target`; `launches`: `launch_filter` of an external program.
 
         `metrics` are full names of ncu. Of the runner only kernels inside our ranges are profiled;
         ranges are recorded in the CSV either way. No `--null-stdin`: the session has no terminal
@@ -187,7 +172,7 @@ class Ncu:
         if launches is None:
             arguments += ["--nvtx-include", NVTX_INCLUDE]
         else:
-            arguments += _filter_arguments(launches)
+            arguments += launches
         return Command(
             argv=(str(self.path), *arguments, *target),
             # ncu prints thousands separators by locale.
@@ -267,16 +252,28 @@ def page_of_launches(page: Command, skip: int, count: int) -> Command:
     return replace(page, argv=(*page.argv, *share))
 
 
-def _filter_arguments(launches: LaunchFilter) -> list[str]:
+def launch_filter(
+    kernel: str | None = None,
+    *,
+    skip: int | None = None,
+    count: int | None = None,
+    ranges: str | None = None,
+) -> list[str]:
+    """Arguments of ncu for the launches of an external program that are profiled.
+
+    `kernel`: exact function name, or `regex:<expression>`; None: every kernel. Of the matching
+    launches `skip` pass first, and `count` are profiled. `ranges`: regular expression of push/pop
+    ranges around them, `domain@…` for another domain than the default one; None: in any or none.
+    """
     arguments: list[str] = []
-    if launches.kernel is not None:
-        arguments += ["--kernel-name", launches.kernel]
-    if launches.skip is not None:
-        arguments += ["--launch-skip", str(launches.skip)]
-    if launches.count is not None:
-        arguments += ["--launch-count", str(launches.count)]
-    if launches.ranges is not None and not _DELIMITERS.search(launches.ranges.rpartition("@")[2]):
-        arguments += ["--nvtx-include", f"regex:{launches.ranges}/"]
+    if kernel is not None:
+        arguments += ["--kernel-name", kernel]
+    if skip is not None:
+        arguments += ["--launch-skip", str(skip)]
+    if count is not None:
+        arguments += ["--launch-count", str(count)]
+    if ranges is not None and not _DELIMITERS.search(ranges.rpartition("@")[2]):
+        arguments += ["--nvtx-include", f"regex:{ranges}/"]
     return arguments
 
 

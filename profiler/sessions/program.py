@@ -20,7 +20,7 @@ import psutil  # type: ignore[import-untyped]
 import profiler
 from profiler.analyse.parts import launch_window
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
-from profiler.collect.ncu import APPLICATION_REPLAY, LaunchFilter, Ncu
+from profiler.collect.ncu import APPLICATION_REPLAY, Ncu, launch_filter
 from profiler.collect.nsys import Nsys
 from profiler.collect.programs import find_program
 from profiler.model import Cell, OrderedParts, Outcome, Parts, RangeParts
@@ -89,14 +89,14 @@ class Program:
         command = self.tool.command(target, folder, self.metrics, launches)
         return replace(command, cwd=working_folder)
 
-    def _launches(self, kernel: str | None, parts: Parts | None, *, counted: bool) -> LaunchFilter:
+    def _launches(self, kernel: str | None, parts: Parts | None, *, counted: bool) -> list[str]:
         workload = self.workload
         skip, count = workload.launch_skip, workload.launch_count
         if isinstance(parts, OrderedParts):
             before, count = launch_window(parts, counted=counted)
             skip += before
         ranges = parts.pattern if isinstance(parts, RangeParts) else None
-        return LaunchFilter(kernel=kernel, skip=skip or None, count=count, ranges=ranges)
+        return launch_filter(kernel, skip=skip or None, count=count, ranges=ranges)
 
     def check_command(self, cell: Cell) -> Command | None:
         """Command that checks the results of a cell; None without a check.

@@ -20,11 +20,11 @@ from profiler.collect.ncu import (
     RULES,
     SASS,
     SOURCE,
-    LaunchFilter,
     Ncu,
     cell_fault,
     diagnose,
     has_rows,
+    launch_filter,
     no_kernels,
 )
 from profiler.collect.timer import RUNNER
@@ -99,20 +99,20 @@ class TestCommand:
     def test_children_are_profiled_unless_they_shall_not(self, attached, option):
         tool = Ncu(Path("ncu"), child_processes=attached)
         session = tool.session_command(Path("job.json"), Path("folder"), ["a"])
-        external = tool.command(["./program"], Path("folder"), ["a"], LaunchFilter())
+        external = tool.command(["./program"], Path("folder"), ["a"], launch_filter())
         for built in (session, external):
             assert built.argv[built.argv.index("--target-processes") + 1] == option
 
     def test_inductor_starts_no_workers_in_the_runner_alone(self):
         session = Ncu(Path("ncu")).session_command(Path("job.json"), Path("folder"), ["a"])
-        command = ["./program"], Path("folder"), ["a"], LaunchFilter()
+        command = ["./program"], Path("folder"), ["a"], launch_filter()
         external = Ncu(Path("ncu")).command(*command)
         assert session.env["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
         assert "TORCHINDUCTOR_COMPILE_THREADS" not in external.env
 
     def test_target_comes_last_and_whole(self):
         assert options()[-4:] == ["python", "-P", str(RUNNER), "job.json"]
-        assert options(launches=LaunchFilter())[-2:] == ["./program", "4096"]
+        assert options(launches=launch_filter())[-2:] == ["./program", "4096"]
         assert {"--csv", "--nvtx", "-f"} <= set(options())
 
     @pytest.mark.parametrize("name", [range_name("a..p0", 3, 1), roof_range_name("memory", 0)])
@@ -120,7 +120,7 @@ class TestCommand:
         assert re.fullmatch(NVTX_INCLUDE.removeprefix("regex:").removesuffix("/"), name)
 
     def test_filter_of_an_external_command(self):
-        launches = LaunchFilter("regex:^sgemm", skip=2, count=3)
+        launches = launch_filter("regex:^sgemm", skip=2, count=3)
         arguments = options(launches=launches)
         assert "--nvtx-include" not in arguments
         assert "--nvtx" in arguments
@@ -131,10 +131,10 @@ class TestCommand:
         ]
 
     def test_filter_passes_only_what_was_given(self):
-        unfiltered = options(launches=LaunchFilter())
+        unfiltered = options(launches=launch_filter())
         assert not {"--kernel-name", "--launch-skip", "--launch-count"} & set(unfiltered)
         assert "--nvtx-include" not in unfiltered
-        assert "0" in options(launches=LaunchFilter(skip=0))
+        assert "0" in options(launches=launch_filter(skip=0))
 
     def test_session_runs_the_runner_in_a_fixed_locale(self, tmp_path):
         ncu = Ncu(FAKE_NCU, cache_control="none", clock_control="base", python="/py")
