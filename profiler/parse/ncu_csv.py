@@ -65,8 +65,6 @@ class NcuTable:
     """Advice of ncu's rules, RULE_COLUMNS; empty for a raw page."""
     attributes: Mapping[str, str | float]
     """`device__attribute_*` of the first row: name, SMs, clocks, compute capability of the GPU."""
-    messages: tuple[str, ...]
-    """Distinct `==PROF==`, `==WARNING==` and `==ERROR==` lines."""
     notices: tuple[Notice, ...]
     page: Page
     """Page of the first table."""
@@ -168,7 +166,6 @@ def _parse(source: Path | bytes, name: str, limit: int | None = None) -> NcuTabl
         launches=frame,
         rules=_rule_frame(rules),
         attributes=launches.attributes,
-        messages=scanner.messages,
         notices=_notices(lines, launches, scanner, bad_cells),
         page=page,
     )
