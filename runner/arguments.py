@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.references import wide_type
-from profiler.runner.arrays import as_tensor, is_array
+from profiler.runner.arrays import as_tensor, is_array, items_of, with_items
 from profiler.runner.experiment import Function, accepted_arguments, call_fault, positional_only
 
 Parameters = dict[str, Any]
@@ -119,7 +118,7 @@ def _arrays(value: Any) -> Iterator[Any]:
     if is_array(value):
         yield value
     else:
-        for _, item in _parts("", value):
+        for item in (items_of(value) or {}).values():
             yield from _arrays(item)
 
 
@@ -129,18 +128,8 @@ def named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]
         if is_array(item):
             yield name, as_tensor(item)
         else:
-            yield from named_arrays(dict(_parts(name, item)))
-
-
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Items of a container, each with its name: `x[0]`, `x['a']`, `x.a` of a dataclass."""
-    if isinstance(value, Mapping):
-        yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, list | tuple):
-        yield from ((f"{name}[{number}]", item) for number, item in enumerate(value))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for part in dataclasses.fields(value):
-            yield f"{name}.{part.name}", getattr(value, part.name)
+            items = items_of(item) or {}
+            yield from named_arrays({f"{name}{place}": part for place, part in items.items()})
 
 
 def copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -148,17 +137,9 @@ def copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, torch.nn.Module):
         copied = copy.deepcopy(value)
         return copied.double() if change is wide_array else copied
-    if isinstance(value, Mapping):
-        return {key: copy_of(item, change) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [copy_of(item, change) for item in value]
-        # Of a named tuple the type takes its items one by one.
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changed = copy.copy(value)
-        for part in dataclasses.fields(value):
-            object.__setattr__(changed, part.name, copy_of(getattr(value, part.name), change))
-        return changed
+    items = items_of(value)
+    if items is not None:
+        return with_items(value, [copy_of(item, change) for item in items.values()])
     return change(value) if is_array(value) else value
 
 
@@ -167,21 +148,10 @@ def _with_own_containers(value: Any) -> Any:
 
     A variant that takes an item out of a container, or puts one in, changes it for itself alone.
     """
-    if isinstance(value, tuple):
-        items = map(_with_own_containers, value)
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    if not is_record and not isinstance(value, dict | list):
+    if isinstance(value, Mapping) and not isinstance(value, dict):
         return value
-    copied: Any = copy.copy(value)  # of the same class, with its additions
-    if isinstance(value, dict):
-        copied.update({key: _with_own_containers(item) for key, item in value.items()})
-    elif isinstance(value, list):
-        copied[:] = map(_with_own_containers, value)
-    else:
-        for part in dataclasses.fields(value):
-            object.__setattr__(copied, part.name, _with_own_containers(getattr(value, part.name)))
-    return copied
+    items = items_of(value)
+    return value if items is None else with_items(value, map(_with_own_containers, items.values()))
 
 
 def _copied_array(array: Any) -> Any:

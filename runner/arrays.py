@@ -1,8 +1,10 @@
-"""Arrays of other libraries as tensors on the same memory: DLPack, `__cuda_array_interface__`."""
+"""Arrays of other libraries as tensors on the same memory, and the containers that hold arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -41,13 +43,44 @@ def is_array(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Leaves of a result: items of tuples and lists, values of mappings in the order of keys."""
+def items_of(value: Any) -> dict[str, Any] | None:
+    """Items of a container by what follows its name: `[0]`, `['a']`, `.a`; None of other values.
+
+    Containers are tuples, lists, mappings and dataclasses.
+    """
     if isinstance(value, Mapping):
-        for key in sorted(value, key=str):
-            yield from leaves(value[key])
-    elif isinstance(value, tuple | list):
-        for item in value:
+        return {f"[{key!r}]": item for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return {f"[{number}]": item for number, item in enumerate(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_array(value):
+        return {f".{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+    return None
+
+
+def with_items(value: Any, items: Iterable[Any]) -> Any:
+    """A container of the same class with other items, which come in the order of `items_of`."""
+    if isinstance(value, tuple):
+        # Of a named tuple the type takes its items one by one.
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, Mapping) and not isinstance(value, dict):
+        return dict(zip(value, items, strict=True))
+    copied: Any = copy.copy(value)  # with the additions of a class
+    if isinstance(value, list):
+        copied[:] = items
+    elif isinstance(value, dict):
+        for key, item in zip(value, items, strict=True):
+            copied[key] = item
+    else:
+        for part, item in zip(dataclasses.fields(value), items, strict=True):
+            object.__setattr__(copied, part.name, item)
+    return copied
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Leaves of a result: items of its containers, those of a mapping in the order of keys."""
+    items = items_of(_in_order_of_keys(value))
+    if items is not None:
+        for item in items.values():
             yield from leaves(item)
     elif value is not None:
         yield value
@@ -56,13 +89,19 @@ def leaves(value: Any) -> Iterator[Any]:
 def with_leaves(value: Any, others: Iterator[Any]) -> Any:
     """The containers of a result with other leaves, which come in the order of `leaves`."""
     if isinstance(value, Mapping):
-        by_key = {key: with_leaves(value[key], others) for key in sorted(value, key=str)}
-        return {key: by_key[key] for key in value}
-    if isinstance(value, tuple | list):
-        items = [with_leaves(item, others) for item in value]
-        # Of a named tuple the type takes its items one by one.
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        by_key = {key: with_leaves(item, others) for key, item in _in_order_of_keys(value).items()}
+        return with_items(value, [by_key[key] for key in value])
+    items = items_of(value)
+    if items is not None:
+        return with_items(value, [with_leaves(item, others) for item in items.values()])
     return None if value is None else next(others)
+
+
+def _in_order_of_keys(value: Any) -> Any:
+    """A mapping with its keys in their order; any other value as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: value[key] for key in sorted(value, key=str)}
 
 
 def as_tensor(value: Any) -> torch.Tensor:

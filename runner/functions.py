@@ -589,5 +589,5 @@ def _is_rounded(result: Any, inputs: Arguments) -> bool:
     """Whether a result on inputs in float64 is of a narrower floating type."""
     if not any(tensor.is_floating_point() for tensor in inputs.inputs()):
         return False
-    tensors = [as_tensor(value) for value in leaves(result) if not isinstance(value, float)]
+    tensors = [as_tensor(value) for value in leaves(result) if is_array(value)]
     return any(t.is_floating_point() and t.dtype != torch.float64 for t in tensors)

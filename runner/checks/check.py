@@ -127,8 +127,8 @@ def as_tensors(value: Any, subject: str) -> Tensors:
     for array in arrays:
         if not (is_array(array) or isinstance(array, Number)):
             raise TypeError(
-                f"{subject} must be an array, a number, or a tuple, list or mapping of such, not "
-                f"{type(array).__name__}{_hint(array)}"
+                f"{subject} must be an array, a number, or a tuple, list, mapping or dataclass of "
+                f"such, not {type(array).__name__}{_hint(array)}"
             )
     return tuple(map(_dense_tensor, map(as_tensor, arrays)))
 

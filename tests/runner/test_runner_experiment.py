@@ -1130,6 +1130,8 @@ def test_launches_of_jax_are_waited_for():
 # ---- a session -----------------------------------------------------------------------------------
 
 FILE = """
+from dataclasses import dataclass
+
 import numpy as np
 import profiler
 
@@ -1151,6 +1153,15 @@ def kept(x, cache={}):
 def wrong(x):
     return x.sum(1) + 1
 
+@dataclass(frozen=True)
+class Sums:
+    of_rows: np.ndarray
+    nothing: None = None
+
+@sums.variant
+def in_dataclass(x):
+    return Sums(x.sum(1))
+
 @sums.variant
 def wrong_by_name(x):
     return {"sums": x.sum(1) + 1, "nothing": None}
@@ -1165,12 +1176,12 @@ def test_a_session_checks_measures_and_checks_again(bench, tmp_path, select):
     """NumPy arrays, too, are overwritten in place after the last visit."""
     file = tmp_path / "mine.py"
     file.write_text(FILE)
-    names = ("with_numpy", "kept", "wrong", "wrong_by_name")
+    names = ("with_numpy", "in_dataclass", "kept", "wrong", "wrong_by_name")
     cells = tuple(JobCell(name, name, {"function": name}, "p", {"rows": 6}) for name in names)
     visits = tuple(JobVisit(cell.id, 0) for cell in cells)
     records = bench.run(bench.job([], workload=str(file), cells=cells, visits=visits))
     measured = [record["cell"] for record in select(records, event="finished", phase="measure")]
-    assert measured == ["with_numpy", "kept"]
+    assert measured == ["with_numpy", "in_dataclass", "kept"]
     failed = {record["cell"]: record for record in select(records, event="failed")}
     assert failed["wrong"]["outcome"] == failed["wrong_by_name"]["outcome"] == "wrong_result"
     order = "outputs of a mapping are compared in the order of their keys: nothing, sums"

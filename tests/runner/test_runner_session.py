@@ -313,7 +313,7 @@ def test_memory_of_a_problem_is_free_before_the_next(bench, monkeypatch):
         ("not callable", "raised in prepare", "must return a callable, not <class 'int'>"),
         ("raise", "raised in check", "RuntimeError: launch refused (rowsum.py:"),
         ("exit", "raised in check", "SystemExit: 9"),
-        ("text", "raised in check", "or a tuple, list or mapping of such, not str"),
+        ("text", "raised in check", "or a tuple, list, mapping or dataclass of such, not str"),
         ("raise late", "raised in measure", "gave up"),
         ("exhaust", "out_of_memory in check", f"asked for {4 << 50} bytes"),
         ("off by one", "wrong_result in check", "1 of 5 elements are wrong; worst at [1]: got"),

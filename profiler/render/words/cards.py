@@ -170,7 +170,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     higher = findings.numbers.primary.better == "higher"
     more = same_count + not_told_apart
     parts = [f"{'highest' if higher else 'lowest'} at {wins or 'none'} {of_total}"]
-    parts += [f"tied at {more} more"] if more else []
+    parts += [f"tied at {more}{' more' if wins else ''}"] if more else []
     if findings.ranking.tunes and not wins and not more:
         parts = [f"best at none {of_total}"]
     return f"{', '.join(parts)}{_first_instead_clause(findings.ranking, row)}"
