@@ -43,13 +43,7 @@ MAX_TIMELINE_VISITS = 300
 
 @dataclass(frozen=True)
 class Work:
-    """Missing visits of a session, and the sessions whose processes may wait meanwhile.
-
-    After its last launch a session takes seconds until its results are there: ncu writes its
-    report. The visits that follow are mostly known before that: the rest of the same session, or a
-    session of counters, without the cells that have failed meanwhile. Where they turn out to be
-    others, what was measured counts, and another process makes what is left.
-    """
+    """Missing visits of a session, and the sessions whose processes may wait meanwhile."""
 
     session: SessionPlan
     missing: Sequence[Visit]
@@ -58,31 +52,6 @@ class Work:
     """Attempts of the run before this session."""
     has_samples: bool
     """Whether the tool of the session has shown in this run that it works."""
-    failed: set[str] = field(default_factory=set)
-    """Ids of cells that are not visited any more."""
-    checked_now: set[str] = field(default_factory=set)
-    """Ids of cells that the session compared with the reference."""
-    roofs: set[str] = field(default_factory=set)
-    """Practical roofs that the session measured, or could not."""
-
-    @property
-    def checked(self) -> set[str]:
-        """Cells that an attempt before this session checked, on new inputs, too."""
-        return {cell for attempt in self.earlier for cell in attempt.settled_cells()}
-
-    def record(self, record: Record) -> None:
-        """Update failed cells, checked cells and roofs by a record of the journal."""
-        event = record.get("event")
-        if event == protocol.FAILED:
-            self.failed.add(str(record["cell"]))
-        elif event == protocol.FINISHED and record.get("phase") == protocol.CHECK:
-            self.checked_now.add(str(record["cell"]))
-        elif event == protocol.ROOF_STARTED:
-            self.roofs.add(str(record["roof"]))
-
-    def without_failed(self, visits: Iterable[Visit]) -> tuple[Visit, ...]:
-        """Visits of cells that have not failed."""
-        return tuple(visit for visit in visits if visit.cell not in self.failed)
 
 
 @dataclass
@@ -131,49 +100,6 @@ class RunnerSessions:
         self.room.expect(following)
         self.meanwhile.start()
 
-    def observe(
-        self, record: Record, work: Work, find_remaining: Callable[[], Sequence[Visit]]
-    ) -> None:
-        """Handle a record of a session; after its last launch the next process begins.
-
-        `find_remaining`: gives the visits of the session that are left for another process.
-        """
-        remaining = find_remaining() if record.get("event") == protocol.SESSION_FINISHED else ()
-        comes_next = self.room.observe(
-            record, repeated_session=work.session.name if remaining else None
-        )
-        if comes_next is not None:
-            self._begin(comes_next, work, remaining)
-
-    def _begin(self, waiting: Waiting, work: Work, remaining: Sequence[Visit]) -> None:
-        """Have the next process make its foreseen visits.
-
-        `remaining`: visits that the ending session has left.
-        """
-        upcoming = [session for session in work.expected if session.visits]
-        if waiting.session == work.session.name:
-            session = work.session
-        else:
-            session = next(later for later in upcoming if later.name == waiting.session)
-            remaining = self.book.missing_visits(session, work.earlier)
-        problem_of = self.book.plan.problem_of
-        visits = chunk(work.without_failed(remaining), problem_of, _most_visits(session))
-        if not visits:
-            return
-        is_another = session.name != work.session.name
-        template = self.writer.templates.session(session, work.checked | work.checked_now)
-        needed_roofs = self.book.roofs(session, work.earlier)
-        roofs = tuple(roof for roof in needed_roofs if roof not in work.roofs)
-        template = replace(
-            template,
-            practical_roofs=roofs,
-            announced_cells=one_of_each_problem(remaining, problem_of)
-            if is_another
-            else frozenset(),
-        )
-        with self.writer.begun_early(waiting, visits):
-            hand_visits(template, visits, waiting)
-
     def start_now(self, session: SessionPlan) -> Waiting | None:
         """Start a process that can go on with later sessions; None where it cannot wait."""
         try:
@@ -190,7 +116,13 @@ class RunnerSessions:
 
 @dataclass
 class _RunnerSession:
-    """Makes the missing visits of one session."""
+    """Makes the missing visits of one session.
+
+    After its last launch a session takes seconds until its results are there: ncu writes its
+    report. The visits that follow are mostly known before that: the rest of the same session, or a
+    session of counters, without the cells that have failed meanwhile. Where they turn out to be
+    others, what was measured counts, and another process makes what is left.
+    """
 
     row: RunnerSessions
     work: Work
@@ -198,11 +130,17 @@ class _RunnerSession:
     _template: SessionTemplate = field(init=False)
     _handed_visits: set[Visit] = field(default_factory=set)
     """Visits that were handed to a process."""
+    _failed: set[str] = field(default_factory=set)
+    """Ids of cells that are not visited any more."""
+    _checked: set[str] = field(default_factory=set)
+    """Ids of cells that the session compared with the reference."""
+    _roofs: set[str] = field(default_factory=set)
+    """Practical roofs that the session measured, or could not."""
 
     def __post_init__(self) -> None:
         session = self.work.session
         # Newly compiled code was not checked by an earlier attempt.
-        checked = frozenset() if session.recompiles else self.work.checked
+        checked = frozenset() if session.recompiles else self._checked_before
         self._template = self.writer.templates.session(session, checked)
 
     @property
@@ -284,9 +222,9 @@ class _RunnerSession:
 
         def on_record(record: Record) -> None:
             self.progress.record(record)
-            self.work.record(record)
+            self._note(record)
             if not (goes_on and record.get("event") == protocol.SESSION_FINISHED):
-                self.row.observe(record, self.work, self._remaining_visits)
+                self._let_next_begin(record)
 
         began = time.monotonic() if waiting is None else waiting.began
         with writer.clocks(folder, waiting):
@@ -307,6 +245,55 @@ class _RunnerSession:
         )
         writer.keep_files(session, folder, result)
         return folder, result
+
+    def _note(self, record: Record) -> None:
+        """Update failed cells, checked cells and roofs by a record of the journal."""
+        event = record.get("event")
+        if event == protocol.FAILED:
+            self._failed.add(str(record["cell"]))
+        elif event == protocol.FINISHED and record.get("phase") == protocol.CHECK:
+            self._checked.add(str(record["cell"]))
+        elif event == protocol.ROOF_STARTED:
+            self._roofs.add(str(record["roof"]))
+
+    def _let_next_begin(self, record: Record) -> None:
+        """After the last launch, have the process that comes next make its foreseen visits."""
+        is_over = record.get("event") == protocol.SESSION_FINISHED
+        remaining = self._remaining_visits() if is_over else ()
+        session = self.work.session
+        waiting = self.row.room.observe(
+            record, repeated_session=session.name if remaining else None
+        )
+        if waiting is None:
+            return
+        is_another = waiting.session != session.name
+        if is_another:
+            upcoming = (later for later in self.work.expected if later.visits)
+            session = next(later for later in upcoming if later.name == waiting.session)
+            remaining = self.book.missing_visits(session, self.work.earlier)
+        problem_of = self.book.plan.problem_of
+        visits = chunk(self._without_failed(remaining), problem_of, _most_visits(session))
+        if not visits:
+            return
+        template = self.writer.templates.session(session, self._checked_before | self._checked)
+        needed_roofs = self.book.roofs(session, self.work.earlier)
+        announced = one_of_each_problem(remaining, problem_of) if is_another else frozenset[str]()
+        template = replace(
+            template,
+            practical_roofs=tuple(roof for roof in needed_roofs if roof not in self._roofs),
+            announced_cells=announced,
+        )
+        with self.writer.begun_early(waiting, visits):
+            hand_visits(template, visits, waiting)
+
+    @property
+    def _checked_before(self) -> set[str]:
+        """Cells that an attempt before this session checked, on new inputs, too."""
+        return {cell for attempt in self.work.earlier for cell in attempt.settled_cells()}
+
+    def _without_failed(self, visits: Iterable[Visit]) -> tuple[Visit, ...]:
+        """Visits of cells that have not failed."""
+        return tuple(visit for visit in visits if visit.cell not in self._failed)
 
     def _env(self, visits: Sequence[Visit]) -> Mapping[str, str]:
         """Environment variables of the process that makes the visits."""
@@ -334,16 +321,14 @@ class _RunnerSession:
 
     def _remaining_visits(self) -> tuple[Visit, ...]:
         """Visits that no process was given, of cells that have not failed."""
-        return self.work.without_failed(
-            v for v in self.work.missing if v not in self._handed_visits
-        )
+        return self._without_failed(v for v in self.work.missing if v not in self._handed_visits)
 
     def _finish(
         self, folder: Path, result: SessionResult, failures: Mapping[str, CellFailure]
     ) -> None:
         """Write how an attempt ended, and the cells that fail by its end (ids)."""
         failed = {cell: (fault.outcome.value, fault.cause) for cell, fault in failures.items()}
-        self.work.failed.update(failed)
+        self._failed.update(failed)
         self.writer.finish(folder, AttemptResult(result.cause.value, result.seconds, failed))
         self.writer.check_kernels(self.book.run.attempt(folder))
         self.writer.announce(folder)
