@@ -88,7 +88,7 @@ def is_causal(problem: Params) -> bool:
 
 
 def scores_of(problem: Params) -> Value:
-    """How the scores of a problem go along the keys: one of `SCORES`."""
+    """Name of how the scores of a problem go along the keys: one of `SCORES`."""
     return problem.get("scores", NORMAL)
 
 

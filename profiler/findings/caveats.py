@@ -307,7 +307,7 @@ def _no_baseline(report: Report) -> Iterable[Notice]:
 
 
 def _noise(judge: Judge, times: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
-    """Where the baseline varies by more than the margin, or nobody looked.
+    """Notices on problems where the baseline varies by more than the margin, or nobody looked.
 
     With fewer blocks than a verdict needs another notice says so already.
     """
@@ -338,7 +338,7 @@ def _noise(judge: Judge, times: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
 
 
 def _shift(timing: pd.DataFrame, final: pd.DataFrame, delta: float, plan: Plan) -> Iterable[Notice]:
-    """Where the baseline itself took longer or shorter in the final."""
+    """Notices on problems where the baseline itself took longer or shorter in the final."""
     before, after = (_baseline_medians(times, plan.baseline) for times in (timing, final))
     shifts = (after / before - 1).dropna()
     beyond = shifts[shifts.abs() > delta]
@@ -361,7 +361,7 @@ def _baseline_medians(times: pd.DataFrame, baseline: str | None) -> pd.Series[fl
 
 
 def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) -> Notice | None:
-    """On the cell of the answer with most slow visits, and how many others have some."""
+    """Notice on the cell of the answer with most slow visits, and how many others have some."""
     slow_cells = {cell.id: cell for cell in cells if cell.id in slow}
     if not slow_cells:
         return None

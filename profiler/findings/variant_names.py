@@ -399,7 +399,7 @@ class _Labels:
 
     @cached_property
     def of_parameters(self) -> Mapping[str, str]:
-        """By variant id, the parameters that differ: of long names that say nothing else."""
+        """Parameters that differ, by variant id: of long names that say nothing else."""
         return {
             variant.id: JOINT.join(self.parameter_words.differing_chips(variant.params))
             for variant in self._long_in_family

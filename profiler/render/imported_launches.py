@@ -344,7 +344,7 @@ def _is_wide(shortest: Any, longest: Any) -> Any:
 
 
 def with_room(table: pd.DataFrame) -> int:
-    """How many of the first rows of a table have room, by the letters of their names."""
+    """Number of the first rows of a table that have room, by the letters of their names."""
     letters = (table["kernel"].str.len() + table["range"].str.len()).cumsum()
     return min(len(table), max(1, int((letters <= MOST_LETTERS).sum())))
 

@@ -222,7 +222,7 @@ def search_summary(search: SearchFindings) -> str:
 
 
 def missed(search: SearchFindings) -> str:
-    """How sure it is that nothing much better was missed."""
+    """Words on how sure it is that nothing much better was missed."""
     cover = search.coverage
     if not cover.untried:
         return "Every configuration was tried."

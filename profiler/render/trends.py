@@ -142,7 +142,7 @@ MOST_LISTED = 30
 
 
 def change_words(history: History, change: LevelChange) -> str:
-    """By how much a level moved, since when, and what moved it."""
+    """Words on how much a level moved, since when, and what moved it."""
     first, before = history.runs[change.first], history.runs[change.before]
     interval = numbers.interval(change.ratio_low, change.ratio_high)
     differs = ", ".join(history.differences(change.before, change.first))
@@ -161,7 +161,7 @@ def since_words(history: History, trend: Trend) -> str:
 
 
 def headline(history: History) -> str:
-    """How many cells changed their level, and which moved last."""
+    """Sentence on how many cells changed their level, and which moved last."""
     cells = sum(bool(trend.changes) for trend in history.trends)
     means = len(history.changed) - cells
     runs = counted(len(history.runs), "run")

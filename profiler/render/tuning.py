@@ -122,7 +122,7 @@ def _choice(best: TunedConfig | None) -> str:
 
 
 def _join(operation: str, names: Sequence[str]) -> Datum:
-    """How the tuned kernel was matched to the cell's kernels: by its name, or not at all."""
+    """Words on how the tuned kernel was found among the cell's kernels: by name, or not at all."""
     if _CALL in operation:
         return Datum(
             "by cell only", title="an operation: what it launches is called otherwise", css="words"

@@ -200,7 +200,7 @@ class Coverage:
 
     @property
     def most_better(self) -> int:
-        """With CONFIDENCE, the largest number of untried configurations that are better."""
+        """Largest number of untried configurations that are better, with CONFIDENCE."""
         share = 1.0 if self.better_share is None else self.better_share
         return min(self.untried, math.floor(share * self.configurations + 1e-9))
 

@@ -197,7 +197,7 @@ def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
 
 
 def _run(script: Sequence[str], folder: Path) -> str:
-    """How a script ended, in words; it runs behind a guard, and stderr says if it is slow."""
+    """Error of a script, in words; it runs behind a guard, and stderr says if it is slow."""
     speak_at = time.monotonic() + SILENT_S
 
     def say_once() -> None:

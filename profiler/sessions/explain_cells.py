@@ -299,7 +299,7 @@ def _by_problem(plan: Plan, measured: Container[str]) -> dict[str, list[Cell]]:
 def _answer_cells(
     plan: Plan, cells: Sequence[Cell], durations: _Durations, rivals: frozenset[str]
 ) -> list[Cell]:
-    """At a problem: the fastest of the rivals, the baseline, and the fastest other reference."""
+    """The fastest rival at a problem, the baseline, and the fastest other reference."""
     groups = (rivals, {plan.baseline}, set(plan.references) - {plan.baseline})
     members = [[cell for cell in cells if cell.variant.id in group] for group in groups]
     return [durations.fastest(group) for group in members if group]

@@ -457,7 +457,7 @@ def _root_mean_squares(magnitudes: torch.Tensor, gaps: torch.Tensor) -> torch.Te
 def _count_of_wrong(
     is_wrong: torch.Tensor, result: torch.Tensor, right_result: torch.Tensor
 ) -> str | None:
-    """How many elements are wrong, with the first; None for none."""
+    """Number of wrong elements, with the first; None for none."""
     count = int(is_wrong.sum())
     if not count:
         return None

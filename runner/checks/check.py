@@ -755,7 +755,7 @@ def regions(shape: tuple[int, ...], limit: int = REGION_ELEMENTS) -> Iterator[tu
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
-    """In the widest type of its family; integers stay exact, which float64 would not keep."""
+    """A tensor in its family's widest type; integers stay exact, which float64 would not keep."""
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)

@@ -85,7 +85,7 @@ def rounding_of(
 
 
 def _slack(step: float) -> float:
-    """How many times as wrong as a baseline of such a rounding step a right result may be."""
+    """Number of times as wrong as a baseline of such a rounding step that a right result may be."""
     return _HALF_SLACK if step >= _HALF_STEP else _SLACK
 
 
@@ -205,7 +205,7 @@ class Rounding:
 
     @cached_property
     def _distances(self) -> Tensors:
-        """How far elements of the right results move at most where inputs are nudged."""
+        """Largest moves of elements of the right results where inputs are nudged."""
         return _distances(
             self._expected, lambda seed: as_tensors(self._reference.nearby(seed), "the reference")
         )
@@ -308,7 +308,7 @@ def _largest_drawn(reference: Reference, amounts: Sequence[float]) -> Sequence[f
 
 
 def _distances(expected: Tensors, nearby: Nearby) -> Tensors:
-    """How far elements move at most where inputs are nudged; whole numbers by ALL_SIGNS, too.
+    """Largest moves of elements where inputs are nudged; whole numbers by ALL_SIGNS, too.
 
     Empty where memory does not suffice, or the user's code takes no inputs but the given ones.
     """

@@ -95,7 +95,7 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
 
 
 def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[PairWhy]:
-    """At each explained problem the best against the baseline, then against the best reference.
+    """Pairs at each explained problem: the best with the baseline, then with the best reference.
 
     First come problems of the variant to recommend, and among them those where a difference from
     the baseline is shown, and then the one that takes longest.

@@ -298,7 +298,7 @@ class VariantItem(Item):
 
     @model_validator(mode="after")
     def _launches_are_a_parameter(self) -> Self:
-        """They tell the variant from others, as its kernel would."""
+        """Make the launches a parameter: they tell variants apart as a kernel would."""
         if self.launches is not None:
             if "kernel" in self.params:
                 raise wrong("launches: each has a kernel; leave out that of the variant")

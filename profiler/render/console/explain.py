@@ -140,7 +140,7 @@ def idle_text(findings: Findings, idle: IdleDifference, columns: int) -> str:
 
 
 def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
-    """Where a difference was explained, if this pair shows none; nothing else."""
+    """Line on where a difference was explained, if this pair shows none; no line otherwise."""
     explained = next(
         (other_pair for other_pair in find_why(findings).pairs if other_pair.shows_difference), None
     )

@@ -70,7 +70,7 @@ class Scale:
     logarithmic: bool = False
 
     def at(self, value: float) -> float:
-        """Where a value lies, in points."""
+        """Place of a value, in points."""
         low, high, place = (
             (math.log(self.low), math.log(self.high), math.log(value))
             if self.logarithmic

@@ -285,7 +285,7 @@ def colours(ranking: Ranking) -> str:
 
 
 def _limit(values: Sequence[float]) -> float:
-    """Where bars are cut, so that a few far longer ones do not flatten all others; else infinite.
+    """Length at which bars are cut, so that a few do not flatten all others; else infinite.
 
     Quartiles would not see one long bar, and a mean would follow it. Where most are 0, none is cut.
     """

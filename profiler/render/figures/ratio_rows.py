@@ -171,7 +171,7 @@ def layout(panels: int) -> tuple[int, float]:
 
 
 def lines_of(panels: int) -> int:
-    """How many lines each of so many panels has room for."""
+    """Number of lines that each of so many panels has room for."""
     _, height_in = layout(panels)
     return min(MOST_ROWS, int(height_in / (_PANEL_ROW_IN * 0.68)))
 

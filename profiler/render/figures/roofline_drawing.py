@@ -123,7 +123,7 @@ class _Roofline:
         return labels
 
     def _draw_roof(self, row: _Row, highest: float) -> None:
-        """Where a roof lies at the clocks of all cells, its ceiling, and what was reached of it."""
+        """Draw a roof at the clocks of all cells, its ceiling, and what was reached of it."""
         if row["band"]:
             lowest, most = (
                 self._line(rate, highest, memory=row["memory"]) for rate in self._inside(row)

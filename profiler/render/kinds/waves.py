@@ -284,7 +284,7 @@ def _draw_legend(drawing: Drawing, measured: str, ideal: str) -> None:
 
 
 def waves_tables(findings: Findings) -> list[RenderableType]:
-    """How many waves and blocks each variant needs: the question is not about a winner."""
+    """Tables of the waves and blocks that variants need: the question is not about a winner."""
     rich_table = TextTable("How many blocks fill the GPU")
     rich_table.add_columns("variant", name=True)
     table = need_table(findings)

@@ -82,7 +82,7 @@ def scale_of(ratios: Iterable[float]) -> RatioScale:
 
 
 def _clipped(beyond: list[float], end: float) -> str:
-    """Where the scale is clipped, and how far the numbers beyond go, on each side that has any."""
+    """Words on where the scale is clipped, and how far numbers beyond go, on each side."""
     below = [ratio for ratio in beyond if ratio < 1]
     above = [ratio for ratio in beyond if ratio > 1]
     sides = [_clipped_words(below, 1 / end, min(below))] if below else []

@@ -88,7 +88,7 @@ def _part(ns: float, title: str = "") -> Datum:
 
 
 def sustained_sentence(findings: Findings) -> Sentence:
-    """Where the verdict is another when a kernel is used; else how much all slow down then."""
+    """Sentence: where the verdict is another when a kernel is used; else how much all slow down."""
     if not findings.sustained:
         return ()
     groups = _groups_of_changes(differing_cells(findings.sustained))

@@ -154,7 +154,7 @@ def _place(programs: Programs, error: TimerError) -> str:
 
 
 def error_parts(error: TimerError) -> tuple[str, ...]:
-    """How much of the wall clock's error is host time, and how much has other causes.
+    """Words on how much of the wall clock's error is host time, and how much has other causes.
 
     Empty where that is not known.
     """
@@ -191,7 +191,7 @@ def _nearest_card(timers: TimerComparison) -> Card:
 
 
 def _furthest_card(programs: Programs, timers: TimerComparison) -> Card:
-    """Where any timer is furthest from ncu; without ncu, how far each is in the mean."""
+    """Card: where any timer is furthest from ncu; without ncu, how far each is in the mean."""
     other_timers = [name for name in timers.collectors if name != timers.nearest]
     means = {name: f"{timers.title(name)} {_mean_words(timers, name)}" for name in other_timers}
     error = timers.furthest

@@ -118,7 +118,7 @@ def _coverage(findings: Findings) -> Sentence:
 
 
 def _untried_words(findings: Findings) -> str:
-    """How many configurations a search left out, and how many of all may be better."""
+    """Words on how many configurations a search left out, and how many may be better."""
     cover = findings.search.coverage if findings.search else None
     if cover is None or not cover.untried:
         return ""
@@ -214,7 +214,7 @@ def _won_problems(ranking: Ranking, among: Collection[str]) -> dict[str, list[Pr
 def _worst_loss(
     ranking: Ranking, row: VariantRank, problems: Mapping[str, Sequence[Problem]]
 ) -> str:
-    """How far from the lowest a variant is at worst, where it is far; with the place if not said.
+    """Words on how far from the lowest a variant is at worst, where it is far.
 
     `problems`: where others are the lowest, by their labels.
     """
@@ -332,7 +332,7 @@ _FEWEST_PROBLEMS = 2
 
 
 def _reference_words(findings: Findings) -> str:
-    """How far the best of the references is, where it is another than the baseline.
+    """Words on how far the best reference is, unless that is the baseline.
 
     Where it is ahead, the sentence above says so, but on a kind of page that has its own.
     """
@@ -369,7 +369,7 @@ def _place(ranking: Ranking, row: VariantRank) -> str:
 
 
 def _waves_cards(findings: Findings) -> tuple[Card, ...]:
-    """How many blocks are enough, what fewer cost, how that was measured; nothing without waves."""
+    """Cards on how many blocks are enough, and what fewer cost; none without waves."""
     needs = findings.steady_grids
     enough = [need for need in needs if not numbers.is_missing(need.waves)]
     least = min(enough, key=lambda need: need.rule_least, default=None)
@@ -466,7 +466,7 @@ def _source(verdicts: Sequence[PairVerdict]) -> str:
 
 
 def _selection_words(ranking: Ranking, row: VariantRank) -> str:
-    """How much too low the ratio of the first reads at most, having been chosen as the lowest.
+    """Words on how much too low the first's ratio may read, as it was chosen as the lowest.
 
     The mean over its problems of what each winner's number does: choosing by the mean of several
     problems adds less than choosing at each.
@@ -566,7 +566,7 @@ def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Proble
 
 
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:
-    """At how many problems the margin is what sessions differ by, which one session cannot see."""
+    """Words on the problems whose margin is what sessions differ by, which no session can see."""
     count = sum(pair.rests_on_offsets for pair in verdicts)
     return f" (wider at {count}: sessions differ)" if count else ""
 

@@ -82,7 +82,7 @@ def best_ratio_words(cell_numbers: CellNumbers, slowdown: float) -> str:
 
 
 def worst_ratio_words(numbers: CellNumbers, slowdown: float) -> str:
-    """How far from the best a variant is at the worst of the problems that it is used for."""
+    """Words on how far from the best a variant is at the worst problem that it is used for."""
     bound = "at least" if numbers.primary.better == "higher" else "at most"
     return f"{bound} {best_ratio_words(numbers, slowdown)}"
 

@@ -65,7 +65,7 @@ class GateAnswer:
 
     @property
     def moved_together(self) -> Iterator[tuple[int, float]]:
-        """How many cells moved to one side, and their mean ratio, where most did."""
+        """Number of cells that moved to one side and their mean ratio, where most did."""
         decided = (Verdict.SLOWER, Verdict.FASTER)
         moved = [row.pair.ratio for row in self.rows if row.verdict in decided]
         return moved_together(moved, len(self.rows))
@@ -84,7 +84,7 @@ class GateAnswer:
 
 
 def headline(answer: GateAnswer) -> str:
-    """How many cells are slower, how many lost their right result, and how many are undecided."""
+    """Clause: how many cells are slower, lost their right result, or are undecided."""
     count = len(answer.rows)
     if not count and answer.lacking:
         return "nothing was compared"

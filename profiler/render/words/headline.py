@@ -112,7 +112,7 @@ def _unexplained_clause(findings: Findings, step: ParameterStep) -> str:
 
 
 def _search_clause(findings: Findings) -> str:
-    """How many configurations a search chose from, before what it found; empty without one."""
+    """Clause on how many configurations a search chose from; empty without a search."""
     cover = findings.search.coverage if findings.search else None
     if cover is None:
         return ""
@@ -120,7 +120,7 @@ def _search_clause(findings: Findings) -> str:
 
 
 def _idle_clause(findings: Findings) -> str:
-    """How long the device is idle, on a page of timelines."""
+    """Clause on how long the device is idle, on a page of timelines."""
     idle = idle_difference(findings)
     if idle is None or TIMELINES not in findings.report.settings.page_kind.finds:
         return ""
@@ -136,7 +136,7 @@ def _idle_clause(findings: Findings) -> str:
 
 
 def _overlap_clause(findings: Findings, variant: Variant) -> str:
-    """How much of the time two warpgroups or more work at once, where kernels were recorded."""
+    """Clause on the share of time in which two warpgroups or more of a kernel work at once."""
     programs, problem = findings.programs, findings.ranking.largest_problem
     compared_variants = [
         compared for compared in (variant, programs.baseline) if compared and problem

@@ -189,7 +189,7 @@ def counts_clause(pairs: Iterable[PairVerdict]) -> str:
 
 
 def _by_time_words(judged: Sequence[PairVerdict]) -> str:
-    """How many of the differences cycles did not confirm, after their counts; or empty."""
+    """Words on how many of the differences cycles did not confirm, after their counts; or empty."""
     differing = sum(pair.verdict in (Verdict.FASTER, Verdict.SLOWER) for pair in judged)
     by_time = sum(pair.by_time_alone for pair in judged)
     if not by_time:

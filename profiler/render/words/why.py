@@ -458,7 +458,7 @@ def limit_words(kernel: KernelWhy) -> str:
 
 
 def clock_words(pair: PairWhy) -> str:
-    """How much of the clock's part is power; empty where the problem was not measured on zeros."""
+    """Words on how much of the clock's part is power; empty where it was not measured on zeros."""
     power_ns, other_ns = pair.clock_parts_ns
     if numbers.is_missing(power_ns):
         return ""
@@ -655,7 +655,7 @@ def cause_rows_of_cell(why: CellWhy) -> list[tuple[str, tuple[Amount, ...]]]:
 
 
 def planted_words(causes: Sequence[str]) -> str:
-    """How estimates of causes compared with the truth where these were planted, in brackets.
+    """Words on how estimates of causes compared with the truth where these were planted.
 
     In how few they were planted where that is too seldom for a time.
     """
