@@ -75,7 +75,7 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     notes: dict[str, str] = {}
     for variant in plan.variants:
         if "torch" not in variant.params:
-            notes |= dict(_unread_names(description, variant, loaded.experiment.build.flags))
+            notes |= dict(_faults_of_names(description, variant, loaded.experiment.build.flags))
     return (
         *notes.values(),
         *_problem_notes(loaded, plan),
@@ -272,10 +272,10 @@ def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: st
         )
 
 
-def _unread_names(
+def _faults_of_names(
     description: CudaFile, variant: Variant, flags: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Names of a variant's parameters and macros that nothing reads, each with a sentence."""
+    """Parameters and macros of a variant that change nothing, or too much, each with a sentence."""
     params = variant.params
     path = description.source_of(params).resolve()
     source = _source(path, flags)
@@ -285,6 +285,14 @@ def _unread_names(
             name,
             f"The macro '{name}' changes no kernel: {source.own_macros[name]} defines it, whatever "
             f"its value was before. Put that line between `#ifndef {name}` and `#endif`.",
+        )
+    replaced = [name for name in macros if name in source.template_parameters]
+    if replaced:
+        yield (
+            ", ".join(replaced),
+            "A macro takes the place of a template parameter of its name, which does not compile: "
+            f"write {', '.join(f'{{{name}}}' for name in replaced)} in the name of the kernel "
+            f"({source.template_parameters[replaced[0]]}).",
         )
     if not source.complete:
         return

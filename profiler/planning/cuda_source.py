@@ -95,6 +95,8 @@ class SourceFile:
     """`FILE:LINE` of `__constant__` memory that is given no values."""
     own_macros: dict[str, str]
     """`FILE:LINE` of macros that a file defines whatever is defined before."""
+    template_parameters: dict[str, str]
+    """`FILE:LINE` of a template that has a parameter of a name."""
     complete: bool
     """Whether all files included by quotes were found, and no macro pastes names together."""
     unreadable: tuple[Path, ...] = ()
@@ -183,6 +185,7 @@ def read_source(path: Path, folders: tuple[Path, ...] = ()) -> SourceFile:
         structs=structs,
         constants={name: at for scan in scans for name, at in scan.constants(structs)},
         own_macros={n: at for file, text in texts.items() for n, at in _own_macros(file, text)},
+        template_parameters={n: at for s in scans for n, at in s.template_parameters.items()},
         complete=complete and not _PASTED.search(source),
         unreadable=tuple(file for file in dict.fromkeys(unreadable) if file != path),
     )
@@ -232,6 +235,7 @@ class _Scan:
         self._tokens = [match[0] for match in self._matches]
         self.functions: list[Function] = []
         self.structs: dict[str, tuple[str, ...]] = {}
+        self.template_parameters: dict[str, str] = {}
         self._scan()
 
     def constants(self, structs: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
@@ -248,7 +252,9 @@ class _Scan:
         while place < len(self._tokens):
             word = self._tokens[place]
             if word == "template" and self._token_at(place + 1) == "<":
-                place = start = self._closing_place(place + 1) + 1
+                closing = self._closing_place(place + 1)
+                self._note_template(place + 2, closing)
+                place = start = closing + 1
                 continue
             if word == "(":
                 place = self._parenthesis(start, place)
@@ -304,6 +310,12 @@ class _Scan:
                     members = self._tokens[opening + 1 : self._closing_place(opening)]
                     self.structs[names[0]] = tuple(members)
                 return
+
+    def _note_template(self, first: int, end: int) -> None:
+        """Note the names of template parameters, which lie between two places."""
+        for parameter in self._parameters(first, end):
+            *_, name = _WORD.findall(parameter) or ("",)
+            self.template_parameters[name] = self._place(self._matches[first].start())
 
     def _closing_place(self, opening: int) -> int:
         """Place of the bracket that closes the opening one, or the end."""

@@ -180,7 +180,7 @@ def test_a_parameter_in_the_name_of_the_kernel_is_no_macro(planned):
             "{shape: [n], fill: .nan, ",
             "5: workload.arguments.x.fill: must be finite",
         ),
-        ("{shape: [n], ", "{shape: [n], fill: -.inf, ", "must be finite, not -inf"),
+        ("[n], dtype: dtype}", "[n], dtype: int32, fill: -.inf}", "int32 has no infinity"),
         ("{shape: [n], ", "{shape: [n], fill: {normal: [.nan, 1]}, ", "must be finite"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: [0, .inf]}, ", "must be finite, not inf"),
         (

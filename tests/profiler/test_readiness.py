@@ -354,6 +354,9 @@ def test_a_macro_that_nothing_reads_is_said(ready):
         f"{CUDA}\n#undef WIDTH\n{definition}",
     ):
         assert ready(CUDA_SPEC, scale__cu=guarded, kernels__cuh=HEADER) == ()
+    template = "\ntemplate <typename T, int WIDTH = 4>\n__global__ void scaled(T* x) {}\n"
+    (note,) = ready(CUDA_SPEC, scale__cu=CUDA + template, kernels__cuh=HEADER)
+    assert "compile: write {WIDTH} in the name of the kernel (scale.cu:" in note
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, n2: 1"), **files)
     assert note == "The parameter 'n2' changes nothing: nothing of the launch reads it."
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, gird: 2"), **files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +25,14 @@ FILLS: Mapping[str, tuple[float | str, ...]] = {
     "integers": (0, 100),
     "zeros": (),
     "ones": (),
+    "inf": (),
+    "-inf": (),
     "arange": (),
 }
 """Kinds of fill, each with the two numbers that it takes where it takes any: mean and standard
 deviation, or the least and the bound above."""
+INFINITIES = ("inf", "-inf")
+"""Fills with an infinite number, which kernels that look for a least or largest one begin with."""
 
 KINDS: Mapping[str, str] = {
     "float64": "f8",
@@ -80,7 +85,7 @@ class Fill:
         """The common value of all elements; None where they differ."""
         if self.kind == "constant":
             return float(self.numbers[0])
-        return {"zeros": 0.0, "ones": 1.0}.get(self.kind)
+        return {"zeros": 0.0, "ones": 1.0, "inf": math.inf, "-inf": -math.inf}.get(self.kind)
 
     def at(self, values: Params) -> Fill:
         """The fill with its numbers; raises ExpressionError where no random values have them."""
@@ -139,6 +144,8 @@ class TensorArgument:
             return Fill(kind, (0, 2) if dtype == "bool" else FILLS[kind])
         if self.fill.kind in ("normal", "uniform") and "float" not in dtype:
             raise ExpressionError(f"{dtype} has no random reals; say `integers`")
+        if self.fill.kind in INFINITIES and ("float" not in dtype or dtype == "float8_e4m3fn"):
+            raise ExpressionError(f"{dtype} has no infinity; fill with a number")
         return self.fill.at(values)
 
     def shape_of(self, values: Params) -> tuple[int, ...]:

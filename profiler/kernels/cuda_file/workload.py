@@ -14,6 +14,7 @@ import torch
 
 from profiler.kernels.arithmetic import Arithmetic, Value
 from profiler.kernels.cuda_file.description import (
+    INFINITIES,
     CudaFile,
     Fill,
     Params,
@@ -381,7 +382,7 @@ def _constant(
     return torch.full(shape, fill.constant or 0, dtype=drawn_in, device=device).to(dtype)
 
 
-_MADE = {"arange": _arange, "zeros": _constant, "ones": _constant, "constant": _constant}
+_MADE = {"arange": _arange} | dict.fromkeys(("zeros", "ones", "constant", *INFINITIES), _constant)
 
 
 def in_higher_precision(

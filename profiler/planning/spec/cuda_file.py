@@ -100,6 +100,8 @@ def _check_fill(value: object) -> object:
         if value not in FILLS:
             raise wrong(f"no such fill: {value!r}{did_you_mean(value, FILLS)}")
         return value
+    if isinstance(value, float) and math.isinf(value):  # JSON holds its name
+        return str(value)
     if isinstance(value, int | float):
         return _require_finite(value)
     raise wrong(f"must be one of {', '.join(FILLS)}, or a number, not {kind_of(value)}")
@@ -158,7 +160,8 @@ class TensorArgument(SpecModel):
         default=None,
         description="`normal`, `uniform`, `integers` (or `{uniform: [-1, n]}`: mean and deviation, "
         "or the least and the bound above, as arithmetic over the parameters of the problem), "
-        "`zeros`, `ones`, `arange`, or a number; random values come from the run's seed. Default: "
+        "`zeros`, `ones`, `inf`, `-inf`, `arange`, or a number; random values come from the run's "
+        "seed. Default: "
         "`normal`, of integers `integers`, of an output none. An output with a fill is set "
         "to it before every launch, outside of the measurement.",
     )

@@ -1,8 +1,10 @@
+import math
+
 import pytest
 import torch
 
 from profiler.kernels.arithmetic import SIZES, ExpressionError
-from profiler.kernels.cuda_file.description import FILLS, read_description
+from profiler.kernels.cuda_file.description import FILLS, INFINITIES, read_description
 from profiler.kernels.cuda_file.workload import filled_name, make_tensors, readable
 
 CPU = torch.device("cpu")
@@ -28,10 +30,12 @@ def made(dtype="float16", *, seed=0, **arguments):
 
 @pytest.mark.parametrize("dtype", SIZES)
 def test_every_dtype_can_be_filled(dtype):
-    reals = ["normal", "uniform"]
+    lacking = {} if "float" in dtype else dict.fromkeys(("normal", "uniform"), "random reals")
+    if "float" not in dtype or dtype == "float8_e4m3fn":
+        lacking |= dict.fromkeys(INFINITIES, "infinity")
     for fill in (None, *FILLS, 0.5):
-        if fill in reals and "float" not in dtype:
-            with pytest.raises(ExpressionError, match=f"{dtype} has no random reals"):
+        if fill in lacking:
+            with pytest.raises(ExpressionError, match=f"{dtype} has no {lacking[fill]}"):
                 made(dtype, x={"dtype": "dtype", "fill": fill})
             continue
         x = made(dtype, x={"dtype": "dtype", "fill": fill, "shape": ["n"]})["x"]
@@ -49,6 +53,7 @@ def test_fills_are_what_they_say():
         e={"fill": "arange"},
         f={"dtype": "int64"},
         g={"fill": -2.5, "dtype": "dtype"},
+        h={"fill": "-inf"},
     )
     assert abs(tensors["a"].mean()) < 0.1
     assert abs(tensors["a"].std() - 1) < 0.1
@@ -61,6 +66,7 @@ def test_fills_are_what_they_say():
     assert 0 <= tensors["f"].min() < tensors["f"].max() < 100
     assert tensors["g"].dtype == torch.float16
     assert (tensors["g"] == -2.5).all()
+    assert (tensors["h"] == -math.inf).all()
 
 
 def test_the_same_seed_gives_the_same_tensors():
