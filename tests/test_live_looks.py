@@ -131,14 +131,6 @@ def test_the_same_command_finds_every_look_complete(whole):
         assert f"{title}: nothing is missing" in again.err
 
 
-def test_a_page_from_the_run_folder_has_the_same_verdicts(whole):
-    profiler, _, _, run = whole
-    before = (run / "summary.json").read_text()
-    done = profiler("report", run)
-    assert done.code == 0, done.err
-    assert json.loads((run / "summary.json").read_text())["cells"] == json.loads(before)["cells"]
-
-
 def test_a_run_killed_in_a_later_look_goes_on_with_what_is_missing_there(profiler, whole):
     spec = write_spec(profiler)
     first = profiler.measure(
@@ -173,16 +165,6 @@ def test_a_run_killed_in_a_later_look_goes_on_with_what_is_missing_there(profile
     assert sorted(sampled(run)) == sorted(sampled(whole[3]))
 
 
-def test_a_fixed_number_of_blocks_has_one_look(profiler):
-    spec = write_spec(profiler, blocks=6, final_blocks=0)
-    done = profiler.measure(spec, **TOLD)
-    assert done.code == 0, done.err
-    (run,) = profiler.runs()
-    assert [each.name for each in attempts(run)] == ["ncu-timing.001"]
-    assert "ncu-timing: 30 visits of 4 cells" in done.err
-    assert summary(run)["slow"]["verdict"] == "slower"
-
-
 def test_a_cell_that_fails_in_the_first_look_is_in_no_later_one(profiler):
     variants = [{"name": name, "params": {"how": name}} for name in ("base", "quick", "wrong")]
     spec = profiler.write_spec(
@@ -199,28 +181,3 @@ def test_a_cell_that_fails_in_the_first_look_is_in_no_later_one(profiler):
     assert set(later) == expected(("base", "quick"), [6])
     (final,) = by_session(run, "ncu-final")
     assert {cell for cell, *_ in final} == {"base..rows=4", "quick..rows=4"}
-
-
-def test_the_timer_has_looks_and_finals_of_its_own(profiler):
-    spec = write_spec(profiler, collectors=["timer"], blocks=[6, 7], metrics=["duration_ns"])
-    done = profiler.measure(spec)
-    assert done.code == 0, done.err
-    (run,) = profiler.runs()
-    assert set(by_session(run, "timer")[0]) == expected(TIMES, range(6))
-    (final,) = by_session(run, "timer-final")
-    assert {block for _, block, _ in final} == set(FINAL)
-    assert Counter(arm for cell, _, arm in final if cell.startswith("base")) == {0: 6, 1: 6}
-
-
-def test_what_never_worked_has_no_looks_and_says_so(profiler):
-    variants = [{"name": name, "params": {"how": "wrong"}} for name in ("base", "other")]
-    spec = profiler.write_spec(
-        workload=ENDINGS,
-        variants={"list": variants},
-        problems={"matrix": {"rows": [4]}},
-        collect={"device": "cpu", "blocks": [6, 12], "metrics": ["cycles"], "warmups": 0},
-    )
-    done = profiler.measure(spec)
-    assert done.code == 4, done.err
-    (run,) = profiler.runs()
-    assert {each.name.partition(".")[0] for each in attempts(run)} == {"ncu-timing"}
