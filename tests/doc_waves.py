@@ -7,11 +7,11 @@ from profiler.render.words.numbers import TIMES
 
 
 def _grids():
-    """Waves of the recording, and its grids by variant in the order of the spec, with names."""
+    """Grids of the recording by variant, in the order of the spec, with names."""
     findings = findings_of("waves")
-    grids = findings.waves.grids
+    grids = findings.waves
     named = {variant.id: variant.name for variant in findings.programs.variants}
-    return findings.waves, [(name, grids[grids["variant"] == key]) for key, name in named.items()]
+    return [(name, grids[grids["variant"] == key]) for key, name in named.items()]
 
 
 def _blocks(count):
@@ -24,10 +24,9 @@ def _percent(share):
 
 def needs():
     """From where on each variant keeps its tail efficiency, and where it is least."""
-    waves, grids = _grids()
-    by_variant = {need.variant: need for need in waves.needs}
+    by_variant = {need.variant: need for need in findings_of("waves").steady_grids}
     rows = []
-    for name, of_variant in grids:
+    for name, of_variant in _grids():
         need = by_variant[of_variant["variant"].iloc[0]]
         enough = of_variant[of_variant["blocks_per_sm"] >= RULE_BLOCKS_PER_SM]
         least = enough.loc[enough["efficiency"].idxmin()]
@@ -41,9 +40,8 @@ def needs():
 
 def below():
     """The grids that the rule of thumb allows and that are not good."""
-    _, grids = _grids()
     rows = []
-    for name, of_variant in grids:
+    for name, of_variant in _grids():
         enough = of_variant["blocks_per_sm"] >= RULE_BLOCKS_PER_SM
         bad = of_variant[enough & (of_variant["efficiency"] < GOOD)]
         pairs = zip(bad["blocks_per_sm"], bad["efficiency"], strict=True)
@@ -54,7 +52,7 @@ def below():
 
 def just_above():
     """Tail efficiency of grids a few blocks above full waves, beside n / (n + 1)."""
-    _, grids = _grids()
+    grids = _grids()
     rows = []
     for waves in (1, 2, 4, 8):
         shares = []
