@@ -273,7 +273,7 @@ def test_an_experiment_of_no_revision_compares_nothing(history, arguments):
         (("bisect", "HEAD", "mine.py"), "GOOD..BAD"),
         (("bisect", "HEAD..HEAD", "mine.py"), "is one commit"),
         (("bisect", "HEAD..HEAD~1", "mine.py"), "no ancestor"),
-        (("compare", "nowhere", "HEAD", "mine.py"), "nowhere: no commit"),
+        (("compare", "nowhere..HEAD", "mine.py"), "nowhere: no commit"),
         (("compare", "HEAD~1", "HEAD", "mien.py"), "mien.py: there is no such file; did you mean"),
         (("bisect", "HEAD~1..HEAD", "mien.py"), "mien.py: there is no such file; did you mean"),
     ],

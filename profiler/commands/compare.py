@@ -112,6 +112,12 @@ def experiment_of(texts: Sequence[str]) -> Path | None:
     return last
 
 
+def _listed_revisions(texts: Sequence[str]) -> list[str]:
+    """Revisions of an argument list, in which `main..HEAD` stands for both."""
+    ranges = (text.split("..") if "..." not in text else [text] for text in texts)
+    return [revision or "HEAD" for ends in ranges for revision in ends]
+
+
 def _revisions_remedy(texts: Sequence[str]) -> str | None:
     """Remedy for git revisions without the experiment to measure; None for what is none of git."""
     revisions: list[str] = []
@@ -201,7 +207,7 @@ def _compare_revisions(request: CompareRequest, spec: Path, gate: Gate | None) -
     Returns GATE_TRIPPED where a cell of the newest is slower than the gate allows.
     """
     require_folder(request.reports, "--reports")
-    revisions = [*request.runs[:-1]]
+    revisions = _listed_revisions(request.runs[:-1])
     if len(revisions) == 1:
         revisions.append(WORKING_TREE)
     from profiler.commands.run import print_results

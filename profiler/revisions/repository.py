@@ -77,7 +77,8 @@ class Repository:
             *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
             check=False,
         )
-        if not commit_hash.strip():
+        # Of a range git gives the hashes of both ends, and of an exclusion one behind a `^`.
+        if not commit_hash.strip().isalnum():
             raise UsageError(
                 f"{revision}: no commit of the repository {self.root.name}",
                 remedy="`git log` shows those that there are; in CI fetch the history "

@@ -1,6 +1,7 @@
 """One experiment of several revisions, as it is written from real repositories."""
 
 import shutil
+import re
 import subprocess
 from types import SimpleNamespace
 
@@ -245,6 +246,14 @@ def test_any_subject_and_name_and_signed_commits_are_read(history, tmp_path):
     older, newer = map(repository.commit, ("HEAD~1", "HEAD"))
     assert "\x1b" not in newer.subject
     assert repository.changed_files(older, newer) == ("gr\u00f6\u00dfe.cu",)
+
+
+@pytest.mark.parametrize("revision", ["HEAD..HEAD", "HEAD~1...HEAD", "^HEAD", "HEAD^{tree}"])
+def test_what_git_reads_as_other_than_one_commit_is_no_revision(history, revision):
+    history.commit(CUDA)
+    history.commit(CUDA)
+    with pytest.raises(UsageError, match=rf"{re.escape(revision)}: no commit of the repository"):
+        Repository.of(history.folder).commit(revision)
 
 
 def test_the_working_tree_of_a_repository_without_commits_is_no_revision(tmp_path):
