@@ -17,7 +17,14 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from profiler.errors import SPEC_SUFFIXES, ProfilerError, UsageError, naming, nearest_file
+from profiler.errors import (
+    SPEC_SUFFIXES,
+    ProfilerError,
+    UsageError,
+    close_hint,
+    naming,
+    nearest_file,
+)
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.notices import counted
 from profiler.parse.bounded_files import (
@@ -42,13 +49,15 @@ _NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
 def find_run(text: str, out: Path) -> Path:
     """Folder or archive of the run that a command line names; raises UsageError without one.
 
-    A run folder, an archive of one such as a recording, a folder of runs (its newest), or an
-    experiment: its newest run under `out`, or its recording in the folder here; `NAME~1` is the run
-    before the newest.
+    A run folder or a file in it such as its page, an archive of one such as a recording, a folder
+    of runs (its newest), or an experiment: its newest run under `out`, or its recording in the
+    folder here; `NAME~1` is the run before the newest.
     """
     path = Path(text)
     if RunFolder(path).exists() or (path.suffix == ARCHIVE_SUFFIX and path.is_file()):
         return path
+    if path.is_file() and RunFolder(path.parent).exists():
+        return path.parent
     name = _NAME.fullmatch(text)
     if name is not None:
         recorded = runs(out, name["experiment"])
@@ -83,8 +92,11 @@ def _no_run(path: Path, text: str, out: Path) -> UsageError:
         hint = f"; those of an experiment file go by the experiment's name, as in `{path.stem}`"
     elif path.is_file():
         hint = "; `profiler import` reads files of other tools"
+    measured = {file.parents[1].name for file in out.glob(f"*/*/{RUN_FILE}")}
+    experiments = measured | recordings_here().keys()
     return UsageError(
-        f"{text}: neither a run folder nor an experiment with runs in {out}, and no recording",
+        f"{text}: neither a run folder nor an experiment with runs in {out}, and no recording"
+        f"{close_hint(text, experiments)}",
         remedy=f"`profiler list` shows the runs that there are{hint}.",
     )
 
@@ -188,17 +200,13 @@ def unpack(path: Path, folder: Path, only: str | None = None) -> Path:
 
 
 def _top_folder(path: Path, archive: zipfile.ZipFile) -> str:
-    """Prefix of the run's file names in an archive: empty, or a folder with a slash."""
+    """Prefix of the run's file names in an archive: empty, or its folders with a slash."""
     names = archive.namelist()
-    tops = [
-        name.removesuffix(RUN_FILE)
-        for name in names
-        if PurePosixPath(name).name == RUN_FILE and name.count("/") <= 1
-    ]
     if outside := next(filter(_leaves_folder, names), None):
         raise UsageError(f"{path}: holds {outside!r}, which lies outside of it: it is not unpacked")
-    if "" in tops:
-        return ""
+    records = (name for name in names if PurePosixPath(name).name == RUN_FILE)
+    folders = {name.removesuffix(RUN_FILE) for name in records}
+    tops = [top for top in folders if not any(top.startswith(other) for other in folders - {top})]
     if len(tops) != 1:
         holds = f"{len(tops)} runs" if tops else f"no run (no {RUN_FILE})"
         raise UsageError(

@@ -465,6 +465,10 @@ IN_QUOTES = "a text that begins with a brace stands in quotes"
          "0.001; write default: {relative: 0.001}, {absolute: 0.001}, or both"),
         (f"{VARIANTS}tolerance: 1e-3", "write tolerance: {default: {relative: 0.001}}"),
         (f"{VARIANTS}build: {{arch: 90}}", "build.arch: must be text, not 90; write arch: sm_90"),
+        ("variants: {list: [{name: off}]}", "name: must be text, not false; put it in quotes"),
+        ("variants: {list: [{name: 3}]}", "name: must be text, not 3; put it in quotes"),
+        ("variants:\n\tlist: [a]", "not valid YAML: a tab, where only spaces may stand"),
+        ("variants:\tlist", "not valid YAML: a tab, where only spaces may stand"),
         ("variants: {matrix: {a: {b}}}", f'not a mapping; {IN_QUOTES}: "{{b}}"'),
         (f"{VARIANTS}title: {{kernel}}", f'title: must be text, not a mapping; {IN_QUOTES}: "{{ke'),
         (f"{VARIANTS}title: {{kernel}} {{size}}", f'not valid YAML: while parsing a block mapping '

@@ -151,7 +151,8 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Faul
         if _is_key_of_wrong_type(details) or _is_echo(details):
             continue
         field = written_path(details["loc"], document)
-        text = _message(details) + right_form(field, details["input"])
+        is_text = details["type"] == "string_type"
+        text = _message(details) + right_form(field, details["input"], is_text=is_text)
         yield Fault(document.line(field), field_name(field), text), field
 
 
@@ -271,8 +272,11 @@ def _keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def right_form(field: FieldPath, value: object) -> str:
-    """`; write …` with the right form of a field's value; empty without a known form."""
+def right_form(field: FieldPath, value: object, *, is_text: bool) -> str:
+    """`; write …` with the right form of a field's value; empty without a known form.
+
+    `is_text`: whether the field takes text.
+    """
     if is_placeholder(value):
         return f'{IN_QUOTES}: "{{{next(iter(value))}}}"'  # type: ignore[call-overload]
     if field in (("variants",), ("problems",)) and isinstance(value, list):
@@ -285,7 +289,7 @@ def right_form(field: FieldPath, value: object) -> str:
         return "; write names of workload.arguments, which has every tensor: `x, out, n // 4`"
     if field == ("build", "arch") and isinstance(value, int):
         return f"; write arch: sm_{value}"
-    return ""
+    return "; put it in quotes" if is_text and isinstance(value, int | float) else ""
 
 
 def misplaced_parameter(field: FieldPath, items: object) -> str:

@@ -223,6 +223,8 @@ def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         description = " ".join(part for part in (error.context, error.problem) if part)
+        if "'\\t'" in description:
+            description = "a tab, where only spaces may stand"
         bare_placeholder = _BARE_PLACEHOLDER.search("\n".join(text.splitlines()[line - 1 : line]))
         hint = f'{IN_QUOTES}: "{{kernel}} …"' if bare_placeholder else ""
         return f"{path}:{line}: not valid YAML: {description}{hint}"

@@ -1,7 +1,7 @@
 """One experiment of several revisions, as it is written from real repositories."""
 
-import shutil
 import re
+import shutil
 import subprocess
 from types import SimpleNamespace
 

@@ -55,11 +55,11 @@ def test_a_changed_archive_is_unpacked_again(measured, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("with_folder", [False, True])
-def test_a_run_that_somebody_zipped_is_read_and_stays_as_it_is(measured, tmp_path, with_folder):
-    run = measured.run.path
-    root, base = (run.parent, run.name) if with_folder else (run, ".")
-    sent = Path(shutil.make_archive(str(tmp_path / "sent"), "zip", root, base))
+@pytest.mark.parametrize("folders", [0, 1, 3])
+def test_a_run_that_somebody_zipped_is_read_and_stays_as_it_is(measured, tmp_path, folders):
+    run, with_folder = measured.run.path, folders > 0
+    root = Path(*run.parts[: len(run.parts) - folders])
+    sent = Path(shutil.make_archive(str(tmp_path / "sent"), "zip", root, run.relative_to(root)))
     opened = open_run(sent)
     assert opened.given_path == sent
     assert not opened.is_recording()
@@ -146,8 +146,9 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     ("files", "message"),
     [
         ({"thesis.txt": "all of it"}, r"holds no run \(no run\.json\)"),
-        ({"deep/deeper/run.json": "{}"}, r"holds no run \(no run\.json\)"),
+        ({"deep/deeper/run.json": "{"}, r"some\.zip/run\.json: damaged"),
         ({"a/run.json": "{}", "b/run.json": "{}"}, "holds 2 runs"),
+        ({"sums/1/run.json": "{}", "sums/2/run.json": "{}", "index.html": ""}, "holds 2 runs"),
         ({"run.json": "{"}, r"some\.zip/run\.json: damaged"),
         ({"run.json": "{}"}, r"some\.zip: written by another version"),
     ],
