@@ -68,7 +68,7 @@ class CellNumbers:
 
     programs: Programs
     primary: Label
-    """The metric that decides which variant is best."""
+    """The duration, which decides which variant is best."""
     metrics: tuple[Label, ...]
     """Every metric that has a number: those that the spec names first, then the rest."""
     frame: pd.DataFrame

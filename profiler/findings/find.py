@@ -64,7 +64,7 @@ from profiler.findings.verdicts import (
     verdict_on,
 )
 from profiler.findings.winners import Winner, leader_of, make_winner, ranks_by_slowdown, slowdown
-from profiler.metrics.queries import better, label
+from profiler.metrics.queries import label
 from profiler.model import Cell, CellStatus, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import GRIDS, LADDER, PARAMETERS, RIVAL_PARAMETERS, WAVES
@@ -138,7 +138,6 @@ class _Finder:
             numbers=self.numbers,
             verdicts=Verdicts(
                 numbers=self.numbers,
-                are_given=self.primary == JUDGED,
                 pairs=self.pairs,
                 against_baseline=self.against_baseline,
                 baselines=tuple(self._baselines()),
@@ -152,14 +151,6 @@ class _Finder:
             sustained=find_sustained(self.report, self.numbers, self.against_baseline),
             notices=self._notices(slow_visits_notice(answering, self.numbers.slow_visits)),
         )
-
-    @property
-    def primary(self) -> str:
-        return self.report.settings.primary
-
-    @property
-    def higher_is_better(self) -> bool:
-        return better(self.primary) == "higher"
 
     @property
     def finds(self) -> frozenset[str]:
@@ -180,30 +171,30 @@ class _Finder:
 
     @cached_property
     def block_values(self) -> Values:
-        return values_of(self.blocks[self.blocks["metric"] == self.primary])
+        return values_of(self.blocks[self.blocks["metric"] == JUDGED])
 
     @cached_property
     def values(self) -> Values:
-        return values_of(self.joined[self.joined["metric"] == self.primary])
+        return values_of(self.joined[self.joined["metric"] == JUDGED])
 
     def slowdown(self, cell: Cell, best: Cell) -> float:
         """Ratio by which a cell is worse than another of its problem."""
         values = [
-            of.get((of_cell.id, self.primary), NOTHING)
+            of.get((of_cell.id, JUDGED), NOTHING)
             for of_cell in (cell, best)
             for of in (self.values, self.block_values)
         ]
-        return slowdown(*values, higher_is_better=self.higher_is_better)
+        return slowdown(*values)
 
     @cached_property
     def numbers(self) -> CellNumbers:
         frame = with_verdict_ratios(self.joined, self.against_baseline)
-        frame = with_ranks(frame, self.primary, self.cell_ranks)
+        frame = with_ranks(frame, JUDGED, self.cell_ranks)
         metrics = metric_labels(self.report, frame)
-        of_primary = (metric for metric in metrics if metric.name == self.primary)
+        of_primary = (metric for metric in metrics if metric.name == JUDGED)
         return CellNumbers(
             programs=self.programs,
-            primary=next(of_primary, label(self.primary)),
+            primary=next(of_primary, label(JUDGED)),
             metrics=metrics,
             frame=frame,
             values=values_of(frame),
@@ -218,8 +209,8 @@ class _Finder:
         """Correct cells with a number, by problem id."""
         by_problem: dict[str, list[tuple[Cell, Value]]] = {}
         for cell in self.programs.correct_cells.values():
-            value = self.values.get((cell.id, self.primary), NOTHING)
-            if value.present and better(self.primary) is not None:
+            value = self.values.get((cell.id, JUDGED), NOTHING)
+            if value.present:
                 by_problem.setdefault(cell.problem.id, []).append((cell, value))
         return by_problem
 
@@ -237,9 +228,7 @@ class _Finder:
             cells = self.measured.get(problem.id, [])
             rivals = [pair for pair in cells if pair[0].variant.id not in excluded]
             if rivals:
-                leaders[problem.id] = leader_of(
-                    rivals, self.programs.baseline, higher_is_better=self.higher_is_better
-                )
+                leaders[problem.id] = leader_of(rivals, self.programs.baseline)
         return leaders
 
     @cached_property
@@ -267,8 +256,6 @@ class _Finder:
 
     @cached_property
     def pairs(self) -> PairVerdicts:
-        if self.primary != JUDGED:
-            return {}
         return judge_families(self.judges, self.families)
 
     @cached_property
@@ -381,7 +368,7 @@ class _Finder:
         if not math.isnan(verdict.ratio):
             return verdict
         above, below = (
-            self.numbers.values.get((cell_id, self.numbers.primary.name), NOTHING).median
+            self.numbers.values.get((cell_id, JUDGED), NOTHING).median
             for cell_id in (cell, against)
         )
         return replace(verdict, ratio=above / below if math.isfinite(below) and below else math.nan)
@@ -396,30 +383,27 @@ class _Finder:
         return Ranking(
             programs=self.programs,
             tunes=tunes,
-            higher_is_better=self.higher_is_better,
-            values=self._primary_values(self.programs.cells),
+            values=self._durations(self.programs.cells),
             against_baseline=self.against_baseline,
             winners=winners,
             rival_winners=rival_winners,
             slowdowns=self._slowdowns(rival_winners if tunes else winners),
         )
 
-    def _primary_values(self, cells: Sequence[Cell]) -> dict[str, Value]:
-        """Value of the metric that decides, by cell id."""
-        return {cell.id: self.numbers.value(cell, self.primary) for cell in cells}
+    def _durations(self, cells: Sequence[Cell]) -> dict[str, Value]:
+        """Duration by cell id."""
+        return {cell.id: self.numbers.value(cell, JUDGED) for cell in cells}
 
     def _winners(self, leaders: Mapping[str, Cell], excluded: frozenset[str]) -> dict[str, Winner]:
         winners = {}
         for problem, leader in leaders.items():
             cells = self.in_order(problem)
-            winner = make_winner(leader, cells, self._primary_values(cells), self.pairs, excluded)
+            winner = make_winner(leader, cells, self._durations(cells), self.pairs, excluded)
             winners[problem] = replace(winner, selection_bias=self._selection_bias(winner))
         return winners
 
     def _selection_bias(self, winner: Winner) -> float:
         """Relative amount by which a winner's number reads too low, were its candidates equal."""
-        if self.primary != JUDGED:
-            return math.nan
         timing, final = self.judges
         judge = final if winner.final else timing
         return judge.selection_bias([cell.id for cell in winner.candidates])
@@ -427,8 +411,8 @@ class _Finder:
     def _slowdowns(self, winners: Mapping[str, Winner]) -> dict[str, float]:
         """Slowdown of each cell relative to the winner of its problem.
 
-        Of durations it is the ratio that the verdict against the winner was given on, so that no
-        number contradicts a verdict; of others, and without blocks in common, that of the medians.
+        It is the ratio that the verdict against the winner was given on, so that no number
+        contradicts a verdict; without blocks in common, that of the medians.
         """
         slowdowns = {}
         for cell in self.programs.correct_cells.values():

@@ -52,8 +52,6 @@ class Verdicts:
     """Every verdict that anything shows."""
 
     numbers: CellNumbers
-    are_given: bool
-    """Whether the metric that decides which variant is best has verdicts."""
     pairs: PairVerdicts
     against_baseline: Mapping[str, PairVerdict]
     """By id of each correct cell: against the baseline of its problem."""

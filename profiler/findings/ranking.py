@@ -74,11 +74,6 @@ class VariantRank:
         """Id of the problem of `worst_slowdown`; empty where it is ranked nowhere."""
         return max(self.slowdowns, key=self.slowdowns.__getitem__, default="")
 
-    @property
-    def excluding_one(self) -> int:
-        """Count the problems at which the interval of the ratio does not reach 1."""
-        return sum(excludes_one(value) for _, value in self.ratios)
-
 
 def excludes_one(value: Value) -> bool:
     """Whether the interval of a ratio is known and lies wholly on one side of 1."""
@@ -104,9 +99,8 @@ class Ranking:
     programs: Programs
     tunes: bool
     """Whether the question is which configuration to use, rather than which version is best."""
-    higher_is_better: bool
     values: Mapping[str, Value]
-    """Values of the metric that decides, by cell id."""
+    """Durations by cell id."""
     against_baseline: Mapping[str, PairVerdict]
     """By id of each correct cell: against the baseline of its problem."""
     winners: Mapping[str, Winner]
@@ -129,7 +123,6 @@ class Ranking:
         who has the smallest worst slowdown as the only one, references excluded.
         """
         ranks = [self._rank(variant) for variant in self.programs.variants]
-        sign = -1 if self.higher_is_better else 1
         by_regret = self.tunes or all(math.isnan(rank.geometric_mean) for rank in ranks)
 
         def order(rank: VariantRank) -> tuple[bool, bool, float, float]:
@@ -137,7 +130,7 @@ class Ranking:
                 worst = rank.worst_slowdown if rank.slowdowns else math.inf
                 return not rank.complete, not rank.slowdowns, float(len(rank.missing)), worst
             unknown = math.isnan(rank.geometric_mean)
-            return not rank.complete, unknown, 0.0, 0.0 if unknown else sign * rank.geometric_mean
+            return not rank.complete, unknown, 0.0, 0.0 if unknown else rank.geometric_mean
 
         return tuple(sorted(ranks, key=order))
 
@@ -149,7 +142,7 @@ class Ranking:
             and math.isfinite(self.values.get(cell.id, NOTHING).ratio)
         ]
         ratios = tuple((problem, self.values[cell.id]) for problem, cell in cells)
-        ordered = sorted(ratios, key=lambda pair: pair[1].ratio, reverse=self.higher_is_better)
+        ordered = sorted(ratios, key=lambda pair: pair[1].ratio)
         is_reference = self.tunes and variant.id in self.programs.references
         winners = () if is_reference else self._ranked_problems
         slowdowns = {
@@ -235,8 +228,7 @@ class Ranking:
         best, baseline = self.best_rank, self.programs.baseline
         if best is None or baseline is None or best.variant.id == baseline.id:
             return None
-        mean = best.geometric_mean
-        leads = mean < 1 if self.higher_is_better else mean > 1
+        leads = best.geometric_mean > 1
         return next((rank for rank in self.ranks if leads and rank.variant == baseline), None)
 
     @property

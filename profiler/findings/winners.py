@@ -11,7 +11,7 @@ from profiler.findings.verdicts import PairVerdict, PairVerdicts, verdict_on
 from profiler.model import Cell, Variant, Verdict
 
 Measured = Sequence[tuple[Cell, Value]]
-"""Correct cells of one problem with the metric that decides."""
+"""Correct cells of one problem with their durations."""
 
 _MOST_OF_THEM = 0.5
 """A cell with at most this share of the blocks of another left the race: it was shown to be slower,
@@ -75,10 +75,8 @@ class Winner:
         return frozenset(cell.variant.id for cell in self.candidates)
 
 
-def leader_of(
-    cells: Measured, baseline: Variant | None = None, *, higher_is_better: bool = False
-) -> Cell:
-    """The cell with the best number of the final; without a final, of those that stayed to the end.
+def leader_of(cells: Measured, baseline: Variant | None = None) -> Cell:
+    """The cell with the lowest number of the final; without one, of those that stayed to the end.
 
     A final in which nothing but the baseline was right decides nothing. `cells` is not empty.
     """
@@ -87,8 +85,7 @@ def leader_of(
         final = []
     most = max(value.n for _, value in cells)
     in_race = final or [(cell, value) for cell, value in cells if value.n > _MOST_OF_THEM * most]
-    sign = -1 if higher_is_better else 1
-    return min(in_race, key=lambda pair: sign * pair[1].median)[0]
+    return min(in_race, key=lambda pair: pair[1].median)[0]
 
 
 def make_winner(
@@ -127,7 +124,7 @@ def _not_shown_worse(verdict: PairVerdict, value: Value, best: Value) -> bool:
     """Whether the test does not show it worse; without a test, whether the intervals overlap.
 
     Those of the ratios, which are paired, else of the medians. Without intervals one or two blocks
-    show no duration to be worse; of other metrics only equal medians are as good.
+    show no duration to be worse; without blocks in common only equal medians are as good.
     """
     if verdict.tested:
         return verdict.verdict is not Verdict.SLOWER
@@ -157,9 +154,7 @@ def _has_variant(cells: Sequence[Cell], variant: Variant) -> bool:
 # ---- slowdowns -----------------------------------------------------------------------------------
 
 
-def slowdown(
-    value: Value, blocks: Value, best: Value, best_blocks: Value, *, higher_is_better: bool = False
-) -> float:
+def slowdown(value: Value, blocks: Value, best: Value, best_blocks: Value) -> float:
     """Ratio by which a number is worse than the winner's; below 1 it is better.
 
     Two numbers of one kind are compared: both of the final, or both of the blocks before it, since
@@ -168,7 +163,7 @@ def slowdown(
     above, below = (value, best) if value.source == best.source else (blocks, best_blocks)
     if not (above.median > 0 and below.median > 0):
         return math.nan
-    return below.median / above.median if higher_is_better else above.median / below.median
+    return above.median / below.median
 
 
 def ranks_by_slowdown(slowdowns: Mapping[str, float]) -> dict[str, float]:

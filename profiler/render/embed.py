@@ -58,7 +58,7 @@ def payload(findings: Findings, facets: Sequence[Mapping[str, Any]]) -> dict[str
         "experiment": report.experiment.name,
         "created": report.execution.created,
         "baseline": report.plan.baseline,
-        "primary": report.settings.primary,
+        "primary": findings.numbers.primary.name,
         "replayed": report.execution.replay,
         "variants": [
             {
@@ -214,7 +214,7 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     ]
     ratios["within"] = [within([pair]) for pair in verdicts]
     ratios["title"] = [
-        why_no_verdict(findings.verdicts, baseline, cell) if pair.verdict is None else details(pair)
+        why_no_verdict(baseline, cell) if pair.verdict is None else details(pair)
         for cell, pair in zip(cells, verdicts, strict=True)
     ]
     return {"key": baseline.key, "label": baseline_label(baseline), "ratios": ratios}

@@ -102,9 +102,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
-        "verdicts": [(CSS[verdict], word(verdict)) for verdict in ORDER]
-        if findings.verdicts.are_given
-        else (),
+        "verdicts": [(CSS[verdict], word(verdict)) for verdict in ORDER],
         "comparisons": [
             {"key": baseline.key, "label": baseline_label(baseline)} for baseline in baselines
         ],

@@ -40,7 +40,7 @@ from profiler.run_folder.load.report import PageSettings, Report
 __all__ = ["Effect", "ParameterStep"]
 
 BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
-"""By (variant id, problem id): the metric that decides, by block."""
+"""By (variant id, problem id): the duration by block."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,9 @@ class StepFinder:
 
     @cached_property
     def blocks(self) -> BlockValues:
-        """The metric that decides by block, of correct cells."""
+        """The duration by block, of correct cells."""
         by_cell: dict[str, dict[int, float]] = {}
-        frame = block_values(
-            self.report.measured.samples, self.report.plan.cells, self.report.settings.primary
-        )
+        frame = block_values(self.report.measured.samples, self.report.plan.cells, JUDGED)
         for cell, block, value in frame.itertuples(index=False):
             by_cell.setdefault(str(cell), {})[int(block)] = float(value)
         cells = self.programs.correct_by_place.items()
@@ -114,8 +112,6 @@ class StepFinder:
         )
 
     def _verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
-        if self.report.settings.primary != JUDGED:
-            return [(NO_VERDICT,) * len(self.problems) for _ in steps]
         several = [step for step in steps if len(step.pairs) > 1]
         by_mean = dict(zip(map(id, several), self._mean_verdicts(several), strict=True))
         return [
@@ -273,13 +269,10 @@ def largest_effects(steps: Sequence[StepEffect]) -> list[StepEffect]:
     return sorted(measured, key=lambda step: -abs(math.log(step.overall.ratio)))
 
 
-def steps_up_and_down(ladder: Sequence[Rung], better: str) -> tuple[list[Rung], list[Rung]]:
-    """Rungs that are better and worse than the one before over all problems, most factor first.
-
-    `better`: of the metric that decides, `lower` or `higher`.
-    """
+def gains_and_losses(ladder: Sequence[Rung]) -> tuple[list[Rung], list[Rung]]:
+    """Rungs that are better and worse than the one before over all problems, most factor first."""
     logs = {
-        rung.number: math.log(rung.step.overall.ratio) * (-1 if better == "higher" else 1)
+        rung.number: math.log(rung.step.overall.ratio)
         for rung in ladder
         if rung.step is not None and rung.step.overall.pairs
     }

@@ -94,7 +94,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
         name = _name_with_role(findings.programs, variant)
         rich_table.add_row(name, *_numbers(findings, variant, problem, value))
     winner = findings.ranking.deciding_winners.get(problem.id)
-    if winner and findings.verdicts.are_given:
+    if winner:
         rich_table.caption = _caption(findings.programs, [winner])
     if winner and winner.final and any(value.source != FINAL for _, value in shown_variants):
         rich_table.caption += " Of variants that were not confirmed: of the timing blocks."
@@ -108,8 +108,7 @@ def _add_number_columns(rich_table: TextTable, findings: Findings, drop: int) ->
     rich_table.add_columns("\u00b1", right=True, drop=drop + 2)
     rich_table.add_columns(_ratio_head(findings.programs), right=True)
     rich_table.add_columns("interval", right=True, drop=drop + 1)
-    if findings.verdicts.are_given:
-        rich_table.add_columns("verdict", drop=drop)
+    rich_table.add_columns("verdict", drop=drop)
 
 
 def _numbers(
@@ -121,13 +120,12 @@ def _numbers(
     """
     primary = findings.numbers.primary
     of_ratio = findings.numbers.at(variant, problem, primary.name)
-    verdict = _verdict(findings.verdicts.at(variant, problem))
     return (
         numbers.show(value.median, primary.unit),
         numbers.half_width(value.median, value.low, value.high),
         numbers.ratio(of_ratio.ratio),
         numbers.interval(of_ratio.ratio_low, of_ratio.ratio_high),
-        *([verdict] if findings.verdicts.are_given else []),
+        _verdict(findings.verdicts.at(variant, problem)),
     )
 
 
@@ -169,8 +167,7 @@ def _winners_table(findings: Findings) -> TextTable:
         variant = winner.cell.variant
         row = _numbers(findings, variant, problem, winner.value)
         rich_table.add_row(problem.name, variant.label, *row, _tie_words(winner))
-    if findings.verdicts.are_given:
-        rich_table.caption = _caption(programs, list(best.values()))
+    rich_table.caption = _caption(programs, list(best.values()))
     unmeasured = len(programs.problems) - len(best.keys() | tried)
     rich_table.add_rest_caption(unmeasured, "problem", ": not measured")
     return rich_table
@@ -217,15 +214,13 @@ def _caption(programs: Programs, winners: Sequence[Winner]) -> str:
 
 def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
-    has_verdicts = findings.verdicts.are_given
     rows = _top_ranks(findings)
     rich_table = TextTable(_top_title(findings.programs, rows), _verdict_caption(findings))
     rich_table.add_columns("variant", name=True)
     rich_table.add_columns(_ratio_head(findings.programs), right=True)
     rich_table.add_columns("worst", right=True, drop=3)
     rich_table.add_columns("at", drop=4)
-    if has_verdicts:
-        rich_table.add_columns("verdicts", drop=1)
+    rich_table.add_columns("verdicts", drop=1)
     rich_table.add_columns("not shown slower", right=True, drop=2)
     rich_table.add_columns("worst \u00f7 best", right=True)
     for row in rows:
@@ -236,7 +231,7 @@ def _top_table(findings: Findings) -> TextTable:
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             row.worst[0].name if row.worst else "",
-            *([verdict_counts(row.planned_verdicts)] if has_verdicts else []),
+            verdict_counts(row.planned_verdicts),
             f"{held} of {total}" if row.slowdowns else numbers.MISSING,
             numbers.ratio(row.worst_slowdown),
         )
@@ -258,8 +253,6 @@ def _top_title(programs: Programs, rows: Sequence[VariantRank]) -> str:
 
 
 def _verdict_caption(findings: Findings) -> str:
-    if not findings.verdicts.are_given:
-        return ""
     margin = percent(findings.report.rules.delta)
     return (
         f"{verdict_key()}, by problem; margin \u00b1{margin}, the noise floor or what sessions "
@@ -282,10 +275,9 @@ def _top_ranks(findings: Findings) -> list[VariantRank]:
         if row.variant.id not in findings.programs.references and row.slowdowns
     ]
     rows = rivals[: _TOP - len(references)]
-    sign = -1 if findings.numbers.primary.better == "higher" else 1
     for reference in references:
-        mean = sign * reference.geometric_mean
-        ahead = (place for place, row in enumerate(rows) if sign * row.geometric_mean > mean)
+        mean = reference.geometric_mean
+        ahead = (place for place, row in enumerate(rows) if row.geometric_mean > mean)
         rows.insert(next(ahead, len(rows)), reference)
     return rows
 

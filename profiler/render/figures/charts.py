@@ -121,13 +121,10 @@ def dot_chart(findings: Findings, problem: Problem) -> Chart | None:
         return None
     metric, baseline = findings.numbers.primary, findings.programs.baseline
     name = baseline.label if baseline else ""
-    better = "right" if metric.better == "higher" else "left"
     reading = (
         f"{colours(findings.ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be "
-        f"seen; further {better} is better."
+        f"seen; further left is better. After the number: {verdict_key()}."
     )
-    if findings.verdicts.are_given:
-        reading += f" After the number: {verdict_key()}."
     if left_out:
         reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."
     number = findings.programs.problems.index(problem)

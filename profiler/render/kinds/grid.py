@@ -183,8 +183,8 @@ def count_words(programs: Programs, cells: Sequence[GridCell]) -> str:
 def _mean_words(findings: Findings, pair: VariantPair) -> str:
     """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
     rank = next(rank for rank in findings.ranking.ranks if rank.variant == pair.over)
-    known_mean = findings.verdicts.are_given and rank.geometric_mean > 0
-    return f"geometric mean {numbers.ratio(rank.geometric_mean)}; " if known_mean else ""
+    mean = rank.geometric_mean
+    return f"geometric mean {numbers.ratio(mean)}; " if mean > 0 else ""
 
 
 def _ratio_at(programs: Programs, cell: GridCell) -> str:

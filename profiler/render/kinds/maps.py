@@ -176,7 +176,6 @@ def problems_chart(findings: Findings) -> Chart | None:
     scale = scale_of(pair.ratio for pair in pairs.values())
     if not any(pair.ratio > 0 for pair in pairs.values()):
         return None
-    lower = findings.numbers.primary.better != "higher"
     against = programs.baseline.label if programs.baseline else "the best"
     heat = HeatMap(
         title=f"{findings.numbers.primary.label} \u00f7 that of {against}",
@@ -186,8 +185,7 @@ def problems_chart(findings: Findings) -> Chart | None:
             _cell(findings, cell, place, pairs[place], scale, cell) for place, cell in cells.items()
         ),
     )
-    reading = _key_of(programs, cells.values()) + ("" if lower else " Higher is better.")
-    reading += _left_out(ranking, problems, len(ranks))
+    reading = _key_of(programs, cells.values()) + _left_out(ranking, problems, len(ranks))
     return make_chart("first", "All variants at all problems", reading, heat_maps([heat], 1, scale))
 
 

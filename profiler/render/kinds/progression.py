@@ -133,8 +133,7 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> Chart | None:
     ]
     problems = list(zip(*(rung.ratios for rung in ladder), strict=True))
     title = f"{findings.numbers.primary.label} ÷ that of {findings.programs.baseline.label}"
-    which = "Above" if findings.numbers.primary.better == "higher" else "Below"
-    reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
+    reading = "Below 1 is better. Logarithmic: equal heights are equal factors."
     figure = ratio_lines(means, problems, findings.programs.baseline.label, title)
     columns: list[Column[Rung]] = [Column("geometric mean", _mean_ratio)]
     columns += [

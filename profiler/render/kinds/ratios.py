@@ -46,9 +46,7 @@ def versions_chart(findings: Findings) -> Chart | None:
     if not panels:
         return None
     against = programs.baseline.label if programs.baseline else "the best"
-    reading = "Best first, with 95\u202f% intervals."
-    if findings.verdicts.are_given:
-        reading += f" {verdict_key()}."
+    reading = f"Best first, with 95\u202f% intervals. {verdict_key()}."
     if len(programs.variants) > lines:
         reading += f" The first {lines} of each problem."
     metric = findings.numbers.primary.label

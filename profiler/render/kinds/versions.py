@@ -148,27 +148,22 @@ def parameter_effects(findings: Findings) -> dict[str, Any] | None:
 
 
 def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
-    """Ratio after ÷ before of every step: over all problems, its range, and by problem.
-
-    Where verdicts are given, their counts stand beside the mean.
-    """
-    lower = findings.numbers.primary.better != "higher"
+    """Ratio after ÷ before of every step: over all problems, its range, and by problem."""
     problems = findings.programs.problems
     scale = scale_of(effect.ratio for row in step_effects for effect in row.effects)
     rows = []
-    has_verdicts = findings.verdicts.are_given
     for step_effect in step_effects:
         overall = step_effect.overall
         data = (
             _ratio_datum(overall.ratio, "geometric mean over the problems"),
-            *([counts_datum(step_effect.verdicts)] if has_verdicts else []),
+            counts_datum(step_effect.verdicts),
             _ratio_datum(overall.smallest),
             _ratio_datum(overall.largest),
             Datum(
                 str(_most_pairs(step_effect.effects)), title=f"{overall.pairs} over all problems"
             ),
             *(
-                _effect_datum(problem.name, effect, pair, scale, lower=lower)
+                _effect_datum(problem.name, effect, pair, scale)
                 for problem, effect, pair in step_effect.by(problems)
             ),
         )
@@ -177,22 +172,20 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
         f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",
         problems,
         tuple(rows),
-        ("mean", *(("verdicts",) if has_verdicts else ()), "lowest", "highest", "pairs"),
+        ("mean", "verdicts", "lowest", "highest", "pairs"),
         rows_are="step",
         scale=scale,
     )
 
 
-def _effect_datum(
-    problem: str, effect: Effect, pair: PairVerdict, scale: RatioScale, *, lower: bool
-) -> Datum:
+def _effect_datum(problem: str, effect: Effect, pair: PairVerdict, scale: RatioScale) -> Datum:
     if not effect.pairs:
         return Datum(title="no pair was measured", css="none")
     between = numbers.interval(effect.low, effect.high)
     span = f"{numbers.ratio(effect.smallest)} to {numbers.ratio(effect.largest)}"
     ratio = f"{numbers.ratio(effect.ratio)} {between}".rstrip()
     text = f"{problem}: {ratio}; {_pairs([effect])}, {span}"
-    css = scale.css(effect.ratio, lower_is_better=lower) + heat_mark(pair)
+    css = scale.css(effect.ratio) + heat_mark(pair)
     return _ratio_datum(effect.ratio, text + after_number(pair), css)
 
 
@@ -254,7 +247,7 @@ def ablation_view(findings: Findings) -> View:
     blocks = [
         {
             "name": step_name(step_effect.step),
-            "summary": step_summary(findings.numbers, step_effect),
+            "summary": step_summary(findings.programs.problems, step_effect),
             "verdict": counts_datum(step_effect.verdicts),
             "chart": _effect_chart(findings.numbers, number, step_effect),
             "moved": moved_table(findings.programs, step_effect.step, medians),

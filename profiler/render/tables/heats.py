@@ -49,11 +49,9 @@ class RatioScale:
         step = sum(abs(logarithm) >= edge for edge in self.edges)
         return -step if logarithm < 0 else step
 
-    def css(self, ratio: float, *, lower_is_better: bool = True) -> str:
-        """CSS class of a ratio; where higher is better, that of its reciprocal."""
-        if not ratio > 0:
-            return "none"
-        return f"h{self.step(ratio if lower_is_better else 1 / ratio)}"
+    def css(self, ratio: float) -> str:
+        """CSS class of a ratio."""
+        return f"h{self.step(ratio)}" if ratio > 0 else "none"
 
     @property
     def legend(self) -> tuple[tuple[int, str], ...]:
@@ -186,7 +184,7 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
         f"{title} {numbers.interval(low, high)}".rstrip()
         # Of many cells the main table alone has verdicts with their evidence.
         + ("" if len(findings.programs.cells) > MANY_CELLS else after_number(pair)),
-        scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
+        scale.css(ratio) + mark + heat_mark(pair),
         cell=findings.programs.cell_numbers[cell.id],
     )
 
@@ -214,9 +212,7 @@ def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
     value = findings.numbers.value(cell, findings.numbers.primary.name)
     if findings.programs.baseline is not None:
         return value.ratio, value.ratio_low, value.ratio_high
-    slower = findings.ranking.slowdowns.get(cell.id, math.nan)
-    ratio = 1 / slower if findings.numbers.primary.better == "higher" else slower
-    return ratio, math.nan, math.nan
+    return findings.ranking.slowdowns.get(cell.id, math.nan), math.nan, math.nan
 
 
 # ---- counters by problems ------------------------------------------------------------------------

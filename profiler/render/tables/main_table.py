@@ -236,9 +236,7 @@ def _cell_row(
             "" if width else "none",
         ),
         ratio=ratio_datum(against.verdicts[cell.id], correct=correct),
-        verdict=verdict_datum(
-            against.verdicts[cell.id], why_no_verdict(findings.verdicts, against, cell)
-        ),
+        verdict=verdict_datum(against.verdicts[cell.id], why_no_verdict(against, cell)),
         rank=_rank(findings.ranking, cell, value),
         data=tuple(data[1:]),
     )

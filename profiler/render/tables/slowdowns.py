@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
@@ -99,7 +98,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     text = (
         "the winner here"
         if winner.cell == cell
-        else _comparison_text(findings.numbers, slowdown, verdict, winner, cell)
+        else _comparison_text(slowdown, verdict, winner, cell)
     )
     return Datum(
         f"{_sign(winner, cell)}{numbers.plain_ratio(slowdown)}",
@@ -110,10 +109,8 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     )
 
 
-def _comparison_text(
-    numbers: CellNumbers, slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell
-) -> str:
-    text = best_ratio_words(numbers, slowdown)
+def _comparison_text(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
+    text = best_ratio_words(slowdown)
     if verdict.verdict is not None:
         return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
     return f"{text}, but the intervals overlap" if cell in winner.not_told_apart else text

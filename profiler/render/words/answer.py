@@ -16,7 +16,7 @@ from profiler.findings.programs import Programs
 from profiler.findings.ranking import Ranking, VariantRank, excludes_one
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
-from profiler.model import Problem, Verdict
+from profiler.model import Problem, Variant, Verdict
 from profiler.notices import all_problems, counted
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling_parameters
@@ -25,7 +25,6 @@ from profiler.render.tables.timers import error_parts, furthest_clause
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import (
     contender_words,
-    noun,
     step_name,
     step_summary,
     ties_words,
@@ -77,7 +76,7 @@ def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
     if not steps:
         return sentences(findings)
     texts = [
-        f"{strong(step_name(effect.step))}: {step_summary(findings.numbers, effect)}"
+        f"{strong(step_name(effect.step))}: {step_summary(findings.programs.problems, effect)}"
         for effect in steps[:_MOST_STEPS]
     ]
     more = len(steps) - len(texts)
@@ -97,25 +96,22 @@ def _ladder_sentence(findings: Findings) -> Sentence:
     measured = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
     if not measured:
         return ()
-    last, quantity = measured[-1], noun(findings.numbers)
-    cumulative = last.cumulative
+    cumulative = measured[-1].cumulative
     if cumulative is None:
         return ()
+    ratios = _ratios_clause(findings.programs.baseline, ladder)
     return sentence_of(
-        f"The ladder of {len(ladder)} versions{_ratios_clause(findings.numbers, ladder)} ends at "
-        f"{strong(numbers.ratio(cumulative.overall.ratio))} the {quantity} of its first version "
+        f"The ladder of {len(ladder)} versions{ratios} ends at "
+        f"{strong(numbers.ratio(cumulative.overall.ratio))} the time of its first version "
         f"(geometric mean){counts_clause(cumulative.verdicts)}."
     )
 
 
-def _ratios_clause(cell_numbers: CellNumbers, ladder: tuple[Rung, ...]) -> str:
+def _ratios_clause(baseline: Variant | None, ladder: tuple[Rung, ...]) -> str:
     ratios = [numbers.ratio(rung.ratio) for rung in ladder if not numbers.is_missing(rung.ratio)]
-    baseline = cell_numbers.programs.baseline
     if baseline is None or len(ratios) < 2:
         return ""
-    return (
-        f" goes from {ratios[0]} to {ratios[-1]} the {noun(cell_numbers)} of {baseline.label} and"
-    )
+    return f" goes from {ratios[0]} to {ratios[-1]} the time of {baseline.label} and"
 
 
 def _fastest_sentence(findings: Findings) -> Sentence:
@@ -134,7 +130,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
     where = every if faster == lead.problems else f"{faster} of {lead.problems} problems"
     return sentence_of(
         f"{strong(lead.variant.label)} takes {strong(numbers.ratio(lead.ratio))} the "
-        f"{noun(findings.numbers)} of the best variant ({mean}{word(Verdict.FASTER)} at {where})."
+        f"time of the best variant ({mean}{word(Verdict.FASTER)} at {where})."
     )
 
 
@@ -151,13 +147,11 @@ def _overall_sentence(findings: Findings) -> Sentence:
     over = all_problems(count) if every else f"the {count} problems"
     opening = f"Over {over} "
     if findings.ranking.baseline_rank:
-        which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
-        opening += f"{strong(baseline.label)}, the baseline, has the {which} geometric mean. "
+        opening += f"{strong(baseline.label)}, the baseline, has the lowest geometric mean. "
         opening += "Of the rest, "
-    verb = "takes" if findings.verdicts.are_given else "has"
     return sentence_of(
-        f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
-        f"the {noun(findings.numbers)} of {baseline.label} (geometric mean; from "
+        f"{opening}{strong(row.variant.label)} takes {strong(numbers.ratio(row.geometric_mean))} "
+        f"the time of {baseline.label} (geometric mean; from "
         f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "
         f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"
         f"{counts_clause(row.planned_verdicts)}."
@@ -187,7 +181,7 @@ def _largest_sentence(findings: Findings) -> Sentence:
         return sentence_of(f"{text}.")
     certainty = _certainty(value, findings.verdicts.at(rival_winner.cell.variant, problem))
     return sentence_of(
-        f"{text}: {strong(numbers.ratio(value.ratio))} the {noun(findings.numbers)} of "
+        f"{text}: {strong(numbers.ratio(value.ratio))} the time of "
         f"{findings.programs.baseline.label}{certainty}."
     )
 
@@ -229,9 +223,8 @@ def winner_words(cell_numbers: CellNumbers, winner: Winner) -> str:
         outside = variant.id in programs.references and variant != programs.baseline
         opening = "the lowest time is that of" if outside else "the best is"
         return f"{opening} {name} with {median}"
-    which = "highest" if cell_numbers.primary.better == "higher" else "lowest"
     ties = ties_words(winner)
-    return f"{name} has the {which} median, {median}{f', {ties}' if ties else ''}"
+    return f"{name} has the lowest median, {median}{f', {ties}' if ties else ''}"
 
 
 def _aside(programs: Programs, winner: Winner) -> str:
@@ -261,7 +254,7 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
     text = f" {contender_words(findings.ranking, row)}{_first_elsewhere(findings.ranking, row)}"
     if row.covers and row.worst_slowdown > 1:  # else it has the lowest number everywhere
         worst = problem_of(findings.programs, row.worst_problem)
-        most = worst_ratio_words(findings.numbers, row.worst_slowdown)
+        most = worst_ratio_words(row.worst_slowdown)
         where = "everywhere" if row.complete else "at all of them"
         text += f"; used {where}, {most} (at {worst.name})"
     return sentence_of(f"{strong(row.variant.label)}{text}.")

@@ -32,7 +32,6 @@ from profiler.render.words import numbers
 from profiler.render.words.answer import coverage_sentence, problem_of
 from profiler.render.words.comparisons import (
     bias_words,
-    noun,
     planned_winners,
     ties_words,
     worst_ratio_words,
@@ -167,9 +166,8 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_total}"
     wins, same_count, not_told_apart = standing_of(row.variant, winners)
-    higher = findings.numbers.primary.better == "higher"
     more = same_count + not_told_apart
-    parts = [f"{'highest' if higher else 'lowest'} at {wins or 'none'} {of_total}"]
+    parts = [f"lowest at {wins or 'none'} {of_total}"]
     parts += [f"tied at {more}{' more' if wins else ''}"] if more else []
     if findings.ranking.tunes and not wins and not more:
         parts = [f"best at none {of_total}"]
@@ -240,7 +238,7 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
         return f"measured at {len(row.ratios)}"
     if not (row.worst_slowdown > 1 and findings.ranking.tunes):
         return ""
-    return worst_ratio_words(findings.numbers, row.worst_slowdown)
+    return worst_ratio_words(row.worst_slowdown)
 
 
 def _elsewhere_clause(ranking: Ranking, row: VariantRank) -> str:
@@ -318,12 +316,11 @@ def _next_words(findings: Findings, row: VariantRank, *, in_short: bool) -> str:
         return f"tied with {name}" if held == total else ""
     correct = findings.programs.correct_by_place
     slower = sum((following.variant.id, problem) in correct for problem in row.planned) - held
-    worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
     judged = all(winner.judged for winner in planned_winners(ranking, row))
-    slower_words = f"{_SLOWER} at {slower}" if slower and judged else f"not shown {worse}"
+    slower_words = f"{_SLOWER} at {slower}" if slower and judged else "not shown slower"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
-    of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""
+    of_leader = f", {numbers.ratio(mean)} its time" if compared else ""
     return f"next {name}{of_leader}, {slower_words}"
 
 
@@ -340,11 +337,12 @@ def _reference_words(findings: Findings) -> str:
     if lead is None or lead.variant == findings.programs.baseline:
         return ""
     if lead.ratio > 1:
-        took = f"{numbers.ratio(lead.ratio)} the best {noun(findings.numbers)}s"
+        took = f"{numbers.ratio(lead.ratio)} the best times"
         return f"reference {lead.variant.label}, {took}"
     if not kind_sentence(findings):
         return ""
-    return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
+    clause = reference_clause(findings.programs.baseline, lead)
+    return spoken(sentence_of(clause)).removeprefix("; ")
 
 
 def _won_cells(ranking: Ranking, row: VariantRank) -> list[Winner]:
@@ -435,7 +433,7 @@ def _difference_card(findings: Findings) -> Card:
         return Card(question, "no ratio", "the baseline and another have no problem in common")
     if row.variant == baseline:
         return Card(question, "no other", "only the baseline was measured")
-    against = f"the {noun(findings.numbers)} of {baseline.label}"
+    against = f"the time of {baseline.label}"
     if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}"
         if sum(bool(rank.slowdowns) for rank in findings.ranking.ranks) > 2:
@@ -492,9 +490,7 @@ def _reality_card(findings: Findings) -> Card:
     ]
     if any(pair.verdict is not Verdict.NO_DATA for _, pair in judged):
         return _verdict_card(question, findings, row, judged)
-    if findings.verdicts.are_given:
-        return Card(question, "not known", "only the baseline was measured")
-    return _interval_card(question, findings.numbers, row)
+    return Card(question, "not known", "only the baseline was measured")
 
 
 def _verdict_card(
@@ -589,7 +585,7 @@ def evidence(findings: Findings) -> str:
     """Words on what verdicts on the best rest on, and why some are unclear."""
     row = findings.ranking.best_rank
     judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
-    if not judged or not findings.verdicts.are_given:
+    if not judged:
         return ""
     return "; ".join(filter(None, (doubts(judged), limits(judged, _blocks(judged)))))
 
@@ -605,17 +601,6 @@ def doubts(verdicts: Sequence[PairVerdict]) -> str:
         return why
     other_count = len(unclear) - count
     return f"{Verdict.UNCLEAR.word} at {len(unclear)}{', most often' if other_count else ''}: {why}"
-
-
-def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
-    """For metrics that no verdict is given on."""
-    values = (numbers.at(row.variant, at, numbers.primary.name) for at, _ in row.ratios)
-    visits = _visit_words(value.n for value in values)
-    detail = (
-        f"95\u202f% intervals of the ratio exclude 1; {visits} each; no verdict is given "
-        f"on {numbers.primary.label.lower()}"
-    )
-    return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
 
 
 # ---- why -----------------------------------------------------------------------------------------

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.kinds.steps import Effect, ParameterStep, StepEffect
 from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner, standing_of
-from profiler.model import Cell
+from profiler.model import Cell, Problem
 from profiler.notices import counted
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import counts, percent, reason_and_blocks
@@ -74,32 +73,24 @@ def contender_words(ranking: Ranking, row: VariantRank) -> str:
     return ", ".join(parts)
 
 
-def best_ratio_words(cell_numbers: CellNumbers, slowdown: float) -> str:
-    """A number against that of the best, as a ratio: `1.028x the best time`."""
-    higher = cell_numbers.primary.better == "higher"
-    ratio = numbers.ratio(1 / slowdown if higher else slowdown)
-    return f"{ratio} the best {noun(cell_numbers)}"
+def best_ratio_words(slowdown: float) -> str:
+    """A time against that of the best, as a ratio: `1.028x the best time`."""
+    return f"{numbers.ratio(slowdown)} the best time"
 
 
-def worst_ratio_words(numbers: CellNumbers, slowdown: float) -> str:
+def worst_ratio_words(slowdown: float) -> str:
     """Words on how far from the best a variant is at the worst problem that it is used for."""
-    bound = "at least" if numbers.primary.better == "higher" else "at most"
-    return f"{bound} {best_ratio_words(numbers, slowdown)}"
+    return f"at most {best_ratio_words(slowdown)}"
 
 
 # ---- steps of parameters -------------------------------------------------------------------------
 
 
-def noun(numbers: CellNumbers) -> str:
-    """Noun for the primary metric in a sentence."""
-    return "time" if numbers.primary.name == "duration_ns" else numbers.primary.label.lower()
-
-
-def step_summary(cell_numbers: CellNumbers, step_effect: StepEffect) -> str:
+def step_summary(problems: Sequence[Problem], step_effect: StepEffect) -> str:
     """Effect over all problems: mean, extremes with their problems, verdicts."""
     measured = [
         (problem.name, effect, verdict)
-        for problem, effect, verdict in step_effect.by(cell_numbers.programs.problems)
+        for problem, effect, verdict in step_effect.by(problems)
         if effect.pairs
     ]
     mean = numbers.ratio(step_effect.overall.ratio)
@@ -109,11 +100,11 @@ def step_summary(cell_numbers: CellNumbers, step_effect: StepEffect) -> str:
     if len(measured) == 1:
         name, effect, _ = measured[0]
         between = numbers.interval(effect.low, effect.high)
-        return f"{f'{mean} the {noun(cell_numbers)} at {name} {between}'.rstrip()}{verdicts}."
+        return f"{f'{mean} the time at {name} {between}'.rstrip()}{verdicts}."
     low = min(measured, key=lambda row: row[1].ratio)
     high = max(measured, key=lambda row: row[1].ratio)
     return (
-        f"{mean} the {noun(cell_numbers)} over {len(measured)} problems (geometric mean; from "
+        f"{mean} the time over {len(measured)} problems (geometric mean; from "
         f"{numbers.ratio(low[1].ratio)} at {low[0]} to {numbers.ratio(high[1].ratio)} at "
         f"{high[0]}){verdicts}."
     )

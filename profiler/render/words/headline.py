@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from profiler.findings.cell_numbers import CellNumbers
 from profiler.findings.counters import ParameterStep
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import (
@@ -13,8 +12,8 @@ from profiler.findings.kinds.steps import (
     Rung,
     StepEffect,
     contrasts,
+    gains_and_losses,
     largest_effects,
-    steps_up_and_down,
 )
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, SteadyGrid
 from profiler.findings.ranking import ReferenceLead, VariantRank
@@ -27,7 +26,7 @@ from profiler.planning.page_kinds import LADDER, PARAMETERS, TIMELINES, WAVES
 from profiler.render.tables.timers import furthest_clause
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
-from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
+from profiler.render.words.comparisons import step_name, ties_words, value_name
 from profiler.render.words.names import quoted
 from profiler.render.words.places import names_or_count, where
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
@@ -61,7 +60,7 @@ def _general(findings: Findings) -> Sentence:
     row = findings.ranking.best_rank
     if row is None:
         return sentence_of(strong(NOTHING_MEASURED))
-    reference = reference_clause(findings.numbers, findings.ranking.best_reference)
+    reference = reference_clause(findings.programs.baseline, findings.ranking.best_reference)
     baseline = findings.programs.baseline
     if len(row.planned) == 1 or baseline is None or row.best is None or row.variant == baseline:
         return sentence_of(f"{_winner(findings, row)}{reference}.")
@@ -77,7 +76,6 @@ def _contrasted(findings: Findings) -> str:
     if not shown_contrasts:
         return ""
     most, *other_contrasts = shown_contrasts
-    verb = "takes" if findings.verdicts.are_given else "has"
     others_words = [
         f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)} ({_ends(contrast)})"
         for contrast in other_contrasts
@@ -90,8 +88,8 @@ def _contrasted(findings: Findings) -> str:
     steps_words = [_effect_words(step, findings.programs.problems) for step in steps]
     clauses = "".join(f", {clause}" for clause in (*others_words, *steps_words))
     return (
-        f"{strong(step_name(most.step))} {verb} {strong(numbers.ratio(most.ratio))} the "
-        f"{noun(findings.numbers)} (best of each, {_mean_words(len(most.ratios))}, "
+        f"{strong(step_name(most.step))} takes {strong(numbers.ratio(most.ratio))} the "
+        f"time (best of each, {_mean_words(len(most.ratios))}, "
         f"{_ends(most)}; different work, no verdict{_unexplained_clause(findings, most.step)})"
         f"{clauses}; "
     )
@@ -161,14 +159,13 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     opening = ""
     if findings.ranking.baseline_rank:
         opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
-    verb = "takes" if findings.verdicts.are_given else "has"
     split = f"; {opposed_words}" if (opposed_words := _opposed_verdicts(row, findings)) else ""
     over = _mean_words(len(row.ratios), len(findings.programs.problems))
     untimed = any(pair.reason in UNSEEN for pair in row.verdicts)
     sums = "; of kernels alone, whole launches may differ" if untimed else ""
     return (
-        f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
-        f"the {noun(findings.numbers)} of {baseline.label} ({over}{sums}{split})"
+        f"{opening}{strong(row.variant.label)} takes {strong(numbers.ratio(row.geometric_mean))} "
+        f"the time of {baseline.label} ({over}{sums}{split})"
     )
 
 
@@ -200,23 +197,22 @@ def _mean_words(problems: int, planned: int = 0) -> str:
 
 def _winner(findings: Findings, row: VariantRank) -> str:
     """Clause on the variant with the lowest number, at one problem or of a lone baseline."""
-    which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
     if len(winners) == 1:
-        return _at_one(findings, row, winners[0], which)
+        return _at_one(findings, row, winners[0])
     if not any(rank.slowdowns for rank in findings.ranking.ranks if rank is not row):
         return f"{strong(row.variant.label)} alone was measured, at {len(row.planned)} problems"
     return (
-        f"{strong(row.variant.label)} has the {which} {noun(findings.numbers)} at "
+        f"{strong(row.variant.label)} has the lowest time at "
         f"{findings.ranking.wins} of {len(row.planned)} problems"
     )
 
 
-def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) -> str:
+def _at_one(findings: Findings, row: VariantRank, winner: Winner) -> str:
     cell_numbers, leader = findings.numbers, winner.cell.variant
     baseline = cell_numbers.programs.baseline
     median = numbers.show(winner.value.median, cell_numbers.primary.unit)
-    rank_words = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
+    rank_words = "is the best" if winner.best else "has the lowest time"
     ties = ties_words(winner)
     ties = f", {ties}" if ties and not winner.best else ""
     role = ", the baseline," if leader == baseline != row.variant else ""
@@ -224,27 +220,26 @@ def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) ->
     if row.best is None or baseline is None or row.variant == baseline:
         return text
     verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    ratio = f"{strong(numbers.ratio(row.best[1].ratio))} the {noun(cell_numbers)} of "
+    ratio = f"{strong(numbers.ratio(row.best[1].ratio))} the time of "
     comparison = f"{ratio}{baseline.label}{f', {verdict}' if verdict else ''}"
     if leader == row.variant:
         return f"{text}: {comparison}"
     rest = ", first of the rest," if len(winner.rival_verdicts) > 1 else ""
-    verb = "takes" if findings.verdicts.are_given else "has"
-    return f"{text}; {strong(row.variant.label)}{rest} {verb} {comparison}"
+    return f"{text}; {strong(row.variant.label)}{rest} takes {comparison}"
 
 
-def reference_clause(cell_numbers: CellNumbers, lead: ReferenceLead | None) -> str:
+def reference_clause(baseline: Variant | None, lead: ReferenceLead | None) -> str:
     """Clause on the best reference where it is ahead of all others; the baseline is no news.
 
     With the verdict where it is FASTER at each problem.
     """
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == cell_numbers.programs.baseline:
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == baseline:
         return ""
     is_faster = lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems
     verdict = f", {word(Verdict.FASTER)}" if is_faster else ""
     return (
         f"; {strong(lead.variant.label)}, a reference, takes {numbers.ratio(lead.ratio)} the "
-        f"{noun(cell_numbers)} of the best variant{verdict}"
+        f"time of the best variant{verdict}"
     )
 
 
@@ -258,11 +253,10 @@ def _ladder(findings: Findings) -> Sentence:
     if len(measured) < 2 or not steps or baseline is None:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
-    quantity = noun(findings.numbers)
     first, last = (_spelled(rung.variant) for rung in (measured[0], best))
     return sentence_of(
         f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the "
-        f"{quantity} of {baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
+        f"time of {baseline.label} with {first} to {strong(numbers.ratio(best.ratio))} with "
         f"{strong(last)}; {steps}."
     )
 
@@ -277,7 +271,7 @@ def _spelled(version: Variant) -> str:
 
 def _steps_words(findings: Findings) -> str:
     """Clause on the step of a ladder that gains most, and the one that loses most, if SLOWER."""
-    gains, losses = steps_up_and_down(findings.ladder, findings.numbers.primary.better or "lower")
+    gains, losses = gains_and_losses(findings.ladder)
     losses = [
         rung
         for rung in losses
@@ -314,7 +308,7 @@ def _steps(findings: Findings) -> Sentence:
     more = len(other_steps) - _MOST_EFFECTS
     return sentence_of(
         f"{strong(step_name(most.step))} takes {strong(numbers.ratio(most.overall.ratio))} the "
-        f"{noun(findings.numbers)} ({_mean_words(len(findings.programs.problems))}"
+        f"time ({_mean_words(len(findings.programs.problems))}"
         f"{_unexplained_clause(findings, most.step)})"
         f"{counts_clause(most.verdicts)}{other_words}{f' and {more} more' if more > 0 else ''}."
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from profiler.findings.caveats import CLOCKS_DIFFER
-from profiler.findings.findings import NamedBaseline, Verdicts
+from profiler.findings.findings import NamedBaseline
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.notices import all_problems, counted
@@ -238,10 +238,10 @@ def baseline_label(baseline: NamedBaseline) -> str:
     }[baseline.key]
 
 
-def why_no_verdict(verdicts: Verdicts, baseline: NamedBaseline, cell: Cell) -> str:
+def why_no_verdict(baseline: NamedBaseline, cell: Cell) -> str:
     """Why a cell has no verdict against a baseline."""
     if baseline.opponents[cell.id] == cell.id:
         return "compared with itself"
     if baseline.opponents[cell.id] is None:
         return "nothing to compare with"
-    return "not compared" if verdicts.are_given else "no verdict is given on this metric"
+    return "not compared"

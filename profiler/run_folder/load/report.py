@@ -45,8 +45,6 @@ class PageSettings:
 
     kind: str = "versions"
     """One of `profiler.planning.page_kinds.PAGE_KINDS`."""
-    primary: str = "duration_ns"
-    """The metric that decides which variant is best."""
     metrics: tuple[str, ...] = ()
     """Metrics to show, most important first; empty: all of the summary, in its order."""
     own_metrics: tuple[Metric, ...] = ()

@@ -11,7 +11,6 @@ from run_folders import Workplace
 from profiler.commands.output import dump, report_document
 from profiler.findings.document import judged_table, summary_table, wide_table
 from profiler.findings.find import find
-from profiler.metrics.queries import better
 from profiler.model import Outcome
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console.tables import final_summary
@@ -87,15 +86,3 @@ def test_a_cell_that_nobody_reports_on_counts_as_not_measured(measured):
     (notice,) = (notice for notice in findings.notices if notice.kind.key == "not_measured")
     assert dict(notice.values) == {"count": 1, "total": len(measured.statuses)}
     assert missing not in findings.programs.correct_cells
-
-
-@pytest.mark.parametrize("metric", ["registers", "l2_hit_pct", "waves"])
-def test_metrics_without_a_verdict_or_without_a_number_decide_nothing_wrongly(measured, metric):
-    settings = dataclasses.replace(measured.settings, primary=metric)
-    findings = find(dataclasses.replace(measured, settings=settings))
-    known = findings.numbers.frame.query("metric == @metric")["median"].notna().any()
-    assert known == (metric != "waves")
-    assert not findings.verdicts.are_given
-    assert all(pair.verdict is None for pair in findings.verdicts.against_baseline.values())
-    assert bool(findings.ranking.winners) == (known and better(metric) is not None)
-    shown(findings)

@@ -9,7 +9,7 @@ from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.counters import counter_medians
 from profiler.findings.find import find
-from profiler.findings.kinds.steps import steps_up_and_down
+from profiler.findings.kinds.steps import gains_and_losses
 from profiler.metrics.queries import label
 from profiler.render.figures.drawing import Mark, to_svg
 from profiler.render.kinds.progression import (
@@ -63,12 +63,11 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder):
 
 
 def test_steps_that_gain_stand_apart_from_those_that_lose(ladder):
-    gains, losses = steps_up_and_down(ladder, "lower")
+    gains, losses = gains_and_losses(ladder)
     ratios = [rung.step.overall.ratio for rung in (*gains, *reversed(losses))]
     assert ratios == sorted(ratios)
     assert min(ratios) < 1 < max(ratios)
     assert len(ratios) == len([rung for rung in ladder if rung.step and rung.step.overall.pairs])
-    assert steps_up_and_down(ladder, "higher") == (losses, gains)
 
 
 def test_the_ladder_has_no_tread_without_a_result(climbing, ladder):
