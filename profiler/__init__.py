@@ -15,7 +15,10 @@ def _forget_current_folder() -> None:
     A `numpy.py` there is not the one that is meant. Done here, because a `typing.py` there would be
     imported before `profiler.__main__` is.
     """
-    current_folder = os.getcwd()  # noqa: PTH109 - pathlib is not imported so far
+    try:
+        current_folder = os.getcwd()  # noqa: PTH109 - pathlib is not imported so far
+    except FileNotFoundError:  # it was deleted: nothing can be imported from it
+        return
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     if sys.path[0] in ("", current_folder) and package_parent != current_folder:
         del sys.path[0]

@@ -162,8 +162,11 @@ _TARGETS = {"json_target": "--json", "markdown_target": "--markdown", "page": "-
 """Flag by the field of a request that names a file to write."""
 
 
-def _refuse_shared_target(values: Mapping[str, Any]) -> None:
-    """Raise UsageError where two flags name one file: the second would replace the first."""
+def _check_targets(values: Mapping[str, Any]) -> None:
+    """Raise UsageError where a flag names no file that can be written, or two flags the same.
+
+    Of two the second would replace the first.
+    """
     flags: dict[str, str] = {}
     given = {flag: values[field] for field, flag in _TARGETS.items() if values.get(field)}
     for flag, target in ((flag, str(value)) for flag, value in given.items()):
@@ -173,6 +176,7 @@ def _refuse_shared_target(values: Mapping[str, Any]) -> None:
                 f"{flags[target]} and {flag} both write to {place}.",
                 remedy="Give one another file.",
             )
+        import_module("profiler.commands.output").require_target(flag, target)
         flags[target] = flag
 
 
@@ -180,7 +184,7 @@ def _add_command(name: str, request: type, target: str) -> None:
     """Add a command to the command line; its arguments and flags are the fields of its request."""
 
     def command(**values: Any) -> None:
-        _refuse_shared_target(values)
+        _check_targets(values)
         module, _, function = target.partition(":")
         carry_out = getattr(import_module(f"profiler.commands.{module}"), function)
         raise typer.Exit(carry_out(request(**values)))
@@ -243,6 +247,16 @@ def _refuse_mistyped_command(argument: str) -> None:
     hint = "" if argument.startswith("-") else close_hint(argument, _COMMANDS)
     if hint and Path(argument).suffix == "" and not Path(argument).exists():
         raise UsageError(f"{argument}: there is no such command or file{hint}")
+
+
+def _require_current_folder() -> None:
+    """Raise UsageError where the current folder was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "The current folder is gone.", remedy="Change to one that there is."
+        ) from error
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:
@@ -416,6 +430,7 @@ def main() -> None:
     interrupt_on_signals()
     arguments = sys.argv[1:]
     try:
+        _require_current_folder()
         _refuse_empty(arguments)
         if arguments and _without_command(arguments):
             _refuse_mistyped_command(arguments[0])

@@ -85,6 +85,8 @@ def write_small(profiler, **collect):
             ["report", TRANSPOSE, "--json", "-", "--markdown", "-"],
             "--json and --markdown both write to stdout.",
         ),
+        (["run", "mine.yaml", "--json", "."], "--json .: is a folder"),
+        (["run", "mine.yaml", "--markdown", "file/x"], "--markdown file/x: "),
         (["run", "mine.yaml", "--out", "file"], "file is not a folder"),
         (["run", "mine.yaml", "--out", "/proc/reports"], "/proc cannot be written to"),
         (["build", "mine.yaml", "--arch", "sm_90", "--out", "file/x"], "file is not a folder"),
@@ -159,6 +161,22 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
     assert re.search("^profiler: ", done.err, re.MULTILINE)
     assert FRAMED.search(done.err) is None
     assert done.out == ""
+
+
+def test_a_current_folder_that_is_gone_is_named(ready, tmp_path):
+    script = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m profiler list"
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=tmp_path,
+        env=ready.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        2,
+        "profiler: The current folder is gone.",
+    )
 
 
 @pytest.mark.parametrize("command", ["import", "history", "report", "plan", "check"])

@@ -32,6 +32,7 @@ from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
 from profiler.run_folder.documents import write_atomic, write_bytes
 from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE
+from profiler.run_folder.runs import require_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,6 +226,17 @@ def require_page(page: Path | None, *, no_report: bool) -> None:
             f"--out {page} names the page, and --no-report writes none.",
             remedy="Leave out --no-report, or --out.",
         )
+
+
+def require_target(flag: str, target: str) -> None:
+    """Raise UsageError where a file cannot be written, before hours of measuring are lost."""
+    path = Path(target)
+    if path.is_dir():
+        raise UsageError(
+            f"{flag} {target}: is a folder", remedy=f"Choose another path with {flag}."
+        )
+    if target != "-" and not path.exists():
+        require_folder(path, flag)
 
 
 def write_markdown_target(findings: Findings, target: str | None) -> None:
