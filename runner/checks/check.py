@@ -158,6 +158,10 @@ def _dense_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
+_UNWRITTEN_TEXT = (
+    "; nan is also what an element holds that was never written, or is read before it is written "
+    "(beta * C)"
+)
 _UNWRITTEN = 0xA5
 """Byte behind what a launch writes, before it."""
 
@@ -669,8 +673,7 @@ class _Tally:
             f"{list(self.worst_at)}: got {value_text}, expected {expected_text}"
             f"{self._worst_error_text()} (allowed in {dtype}: {bound}"
             f"{self._passing_tolerance_text(got, expected, always=own_reference)})"
-            f"{self._narrow_types_text(got, expected)}"
-            + ("; nan is also what an element that was never written holds" if is_unwritten else "")
+            f"{self._narrow_types_text(got, expected)}" + (_UNWRITTEN_TEXT if is_unwritten else "")
         )
 
     def _worst_error_text(self) -> str:

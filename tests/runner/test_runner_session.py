@@ -319,6 +319,7 @@ def test_memory_of_a_problem_is_free_before_the_next(bench, monkeypatch):
         ("off by one", "wrong_result in check", "1 of 5 elements are wrong; worst at [1]: got"),
         ("nan", "wrong_result in check", "5 of 5 elements are wrong"),
         ("unwritten", "wrong_result in check", "1 of 5 elements are wrong; worst at [4]: got nan"),
+        ("unwritten", "wrong_result in check", "never written, or is read before it is written"),
         ("keep dim", "wrong_result in check", "output 0: shape (5, 1), expected (5,)"),
         ("integer", "wrong_result in check", "dtype torch.int64, but the reference is"),
         ("two outputs", "wrong_result in check", "2 outputs, but the reference has 1"),

@@ -38,7 +38,7 @@ class FailureGroup:
 
 
 def failure_groups(programs: Programs) -> list[FailureGroup]:
-    """Failed cells, those together whose code has the same error for the compiler or for Python.
+    """Failed cells, those together that have the same error, or the same wrong elements.
 
     Others stay apart: where memory was not enough, it matters at which problem.
     """
@@ -50,6 +50,7 @@ def failure_groups(programs: Programs) -> list[FailureGroup]:
         same_errors = {
             Outcome.COMPILE_FAILED: compiler_message(status.cause),
             Outcome.RAISED: (status.cause,),
+            Outcome.WRONG_RESULT: (status.cause,),
         }
         key = same_errors.get(status.outcome, (cell.id,))
         groups.setdefault((status.outcome, *key), []).append(cell)

@@ -77,15 +77,15 @@ def test_an_error_that_variants_share_is_printed_once():
     assert "tile4: a.cu(9): error: another" in text
 
 
-def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed():
+@pytest.mark.parametrize("alike", [Outcome.COMPILE_FAILED, Outcome.WRONG_RESULT])
+def test_cells_that_fail_alike_are_one_row_of_what_failed(alike):
     full = make_report(variant_count=4, problem_list=problems()[:2])
     first, *_, last = full.plan.variants
     statuses, error = dict(full.statuses), "no such thing as the type of its first argument"
     for cell in full.plan.cells:
         if cell.variant is not first:
-            # The compiler's error and that of Python are two rows, whatever their text.
-            broken = cell.variant is not last
-            outcome = Outcome.COMPILE_FAILED if broken else Outcome.RAISED
+            # Another outcome is another row, whatever its text.
+            outcome = Outcome.RAISED if cell.variant is last else alike
             statuses[cell.id] = CellStatus(cell.id, outcome, cause=f"a.cu(3): {error}")
     summary = console.final_summary(find(without(full, statuses=statuses)))
     text = printed(summary, 240)
