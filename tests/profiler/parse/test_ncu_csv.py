@@ -12,7 +12,6 @@ from ncu_samples import (
     START_END,
     all_captures,
     capture,
-    known_values,
     quoted,
     raw_page,
 )
@@ -558,22 +557,6 @@ def test_a_header_without_rows_gives_no_launches():
         table = parse_ncu_csv(b"".join(lines[:end]))
         assert len(table.launches) == 0
         assert tuple(table.launches.columns[: len(LAUNCH_COLUMNS)]) == LAUNCH_COLUMNS
-
-
-def test_every_place_to_cut_a_small_file():
-    page = "==PROF== Connected\n" + raw_page(
-        {TIME: ("us", ["117,344.5", "6"]), "x__mode": ("", ["Fast", "Slow"])}
-    )
-    whole = known_values(parse_ncu_csv(page).launches)
-    counts = set()
-    for end in range(len(page)):
-        try:
-            rows = known_values(parse_ncu_csv(page[:end]).launches)
-        except ParseError:
-            continue
-        assert rows == whole[: len(rows)]
-        counts.add(len(rows))
-    assert counts == {0, 1, 2}
 
 
 @pytest.mark.parametrize("missing", [1, 8, 200, 5000])

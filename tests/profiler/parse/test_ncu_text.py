@@ -87,14 +87,6 @@ def test_what_an_old_version_prints(tmp_path):
     assert launches["duration_ns"].tolist() == [12_500]
 
 
-def test_a_text_cut_off_anywhere_is_read_as_far_as_it_goes(rows):
-    text = text_of(rows)
-    for end in range(0, len(text), 997):
-        page = TextPage(text[:end])
-        if page.launches and page.csv.count("\n") > 1:
-            assert len(parse_ncu_csv(page.csv, "cut").launches)
-
-
 @pytest.mark.parametrize(
     ("content", "what"),
     [

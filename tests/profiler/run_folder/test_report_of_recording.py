@@ -91,14 +91,3 @@ def test_without_the_timer_that_was_to_be_judged_it_is_said_which_one_is(tmp_pat
     (notice,) = (one for one in document["notices"] if one["kind"] == "other_timer")
     assert notice["text"].startswith("Durations and verdicts are those of timer: ncu, which was")
     assert notice["text"] in " ".join(capsys.readouterr().err.split("\n"))
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_journal_that_was_cut_off_costs_the_cells_behind_the_cut(tmp_path):
-    def cut(copy):
-        journal = copy / "raw/ncu-timing.001/journal.jsonl.gz"
-        journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
-
-    _, document = document_of(*damaged(tmp_path, cut))
-    assert len(document["cells"]) == 16
-    assert {cell["outcome"] for cell in document["cells"]} <= {"measured", "not_measured"}
