@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.summary import SUMMARY_COLUMNS, block_values, summarise
@@ -15,8 +13,6 @@ from profiler.errors import ProfilerError
 
 A, B, C = make_cell("a"), make_cell("b"), make_cell("c")
 CELLS = (A, B, C)
-
-times = st.lists(st.floats(1.0, 1e6), min_size=4, max_size=4)
 
 
 def _row(summary, cell, metric="duration_ns"):
@@ -174,42 +170,54 @@ def test_a_baseline_stands_for_its_own_problem_only():
     assert dict(durations) == {"a..p": 1.0, "a..q": 1.0, "b..p": 2.0, "b..q": 0.5}
 
 
-@given(times)
-@settings(max_examples=20)
-def test_identical_data_has_the_ratio_one(values):
-    samples = samples_of({A.id: values, B.id: values})
-    row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
-    assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == (1.0, 1.0, 1.0)
+PROBLEMS = [f"p{number}" for number in range(30)]
+MANY = [make_cell(variant, problem) for problem in PROBLEMS for variant in "ab"]
+"""Two variants at as many problems as a property of any data is tried with."""
 
 
-@given(times, times)
-@settings(max_examples=20)
-def test_swapping_inverts_the_ratio(first, second):
-    samples = samples_of({A.id: first, B.id: second})
-    forth = _row(summarise(samples, cells=CELLS, baseline="a"), B)
-    back = _row(summarise(samples, cells=CELLS, baseline="b"), A)
-    assert forth["ratio"] == pytest.approx(1 / back["ratio"])
+@pytest.fixture(scope="module")
+def many():
+    """Samples of MANY from a nanosecond to a millisecond; every third problem has ties."""
+    generator = np.random.default_rng(3)
+    times = np.exp(generator.uniform(0, math.log(1e6), (len(MANY), 4)))
+    times[::3] = generator.integers(1, 4, (len(MANY) // 3, 4))
+    return samples_of({cell.id: list(row) for cell, row in zip(MANY, times, strict=True)})
 
 
-@given(times, times, st.floats(1e-3, 1e3))
-@settings(max_examples=20)
-def test_the_unit_of_time_changes_no_ratio_and_no_rank(first, second, factor):
-    samples = samples_of({A.id: first, B.id: second})
-    scaled = samples.assign(duration_ns=samples["duration_ns"] * factor)
-    one, other = (summarise(frame, cells=CELLS, baseline="a") for frame in (samples, scaled))
-    for name in ("ratio", "ratio_low", "ratio_high"):
-        assert _row(other, B)[name] == pytest.approx(_row(one, B)[name], rel=1e-9)
-    assert _row(other, B)["median"] == pytest.approx(factor * _row(one, B)["median"])
+def durations_of(samples, baseline, variant):
+    """Rows of the durations of a variant, by problem, summarised against a baseline."""
+    summary = summarise(samples, cells=MANY, baseline=baseline)
+    rows = summary[(summary["metric"] == "duration_ns") & (summary["variant"] == variant)]
+    assert len(rows) == len(PROBLEMS)
+    return rows.set_index("problem")
 
 
-@given(st.permutations(range(12)), times, times, times)
-@settings(max_examples=20)
-def test_the_order_of_samples_changes_nothing(order, first, second, third):
-    samples = samples_of({A.id: first, B.id: second, C.id: third})
-    shuffled = samples.iloc[order]
+def test_identical_data_has_the_ratio_one(many):
+    of_baseline = many[many["cell"].str.startswith("a")]
+    again = of_baseline.assign(cell="b" + of_baseline["cell"].str[1:])
+    rows = durations_of(pd.concat([of_baseline, again], ignore_index=True), "a", "b")
+    assert (rows[["ratio", "ratio_low", "ratio_high"]] == 1.0).all(axis=None)
+
+
+def test_swapping_inverts_the_ratio(many):
+    forth, back = durations_of(many, "a", "b"), durations_of(many, "b", "a")
+    np.testing.assert_allclose(forth["ratio"], 1 / back["ratio"])
+
+
+def test_the_unit_of_time_changes_no_ratio(many):
+    one = durations_of(many, "a", "b")
+    for factor in (1e-3, 0.7, 1e3):
+        other = durations_of(many.assign(duration_ns=many["duration_ns"] * factor), "a", "b")
+        for name in ("ratio", "ratio_low", "ratio_high"):
+            np.testing.assert_allclose(other[name], one[name], rtol=1e-9)
+        np.testing.assert_allclose(other["median"], factor * one["median"])
+        assert list(other["rank"]) == list(one["rank"])
+
+
+def test_the_order_of_samples_changes_nothing(many):
     pd.testing.assert_frame_equal(
-        summarise(samples, cells=CELLS, baseline="b"),
-        summarise(shuffled, cells=CELLS, baseline="b"),
+        summarise(many, cells=MANY, baseline="b"),
+        summarise(many.sample(frac=1, random_state=1), cells=MANY, baseline="b"),
     )
 
 
