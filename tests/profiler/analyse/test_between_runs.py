@@ -245,11 +245,6 @@ def test_withheld_verdicts_are_none_and_keep_their_numbers(reason):
     assert row["ratio"] == pytest.approx(np.exp(0.2), rel=0.01)
 
 
-def test_without_a_control_it_is_unclear():
-    row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=BetweenRunsReason.NO_CONTROL)
-    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, BetweenRunsReason.NO_CONTROL)
-
-
 def test_nothing_measured_stays_no_data_whatever_was_withheld():
     row = judge([], noise(0.2), withheld=BetweenRunsReason.DIFFERENT_MACHINES)
     assert (row["verdict"], row["reason"]) == (Verdict.NO_DATA, BetweenRunsReason.NOT_MEASURED)

@@ -147,6 +147,7 @@ def test_one_number_for_each_cell_everywhere(findings):
             assert same(rows.at[cell.id, name], wanted), (cell.id, name)
             assert same(duration[name][place], wanted, digits=6), (cell.id, name)
         assert own["source"] == rows.at[cell.id, "source"] == value.source
+        assert (cells[cell.id]["blocks"] is not None) == (value.source == "final")
         if cell.id in findings.programs.correct_cells and math.isfinite(value.rank):
             rank, *_ = shown[cell.id].rank.text.split()  # words such as "fastest" may follow
             assert rank == f"{value.rank:g}"

@@ -219,10 +219,11 @@ def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("compare", [True, False])
-def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys, compare):
+def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys):
+    """Whether they are compared or shown beside each other."""
+
     def warnings():
-        import_files(ImportRequest(two_files, json_target="-", compare=compare))
+        import_files(ImportRequest(two_files, json_target="-"))
         document = json.loads(capsys.readouterr().out)
         return " ".join(warning["text"] for warning in document["warnings"])
 
@@ -230,7 +231,7 @@ def test_files_of_different_gpus_are_said(two_files, tmp_path, capsys, compare):
     quick = two_files[1].read_text()
     two_files[1].write_text(quick.replace("NVIDIA H200", "NVIDIA H100"))
     expected = "The files are of different GPUs: NVIDIA H200 (slow.csv), NVIDIA H100 (quick.csv)."
-    import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=compare))
+    import_files(ImportRequest(two_files, page=tmp_path / "page.html", compare=True))
     assert expected in capsys.readouterr().err
     two_files[1].write_text(quick.replace('"9.0"', '"8.0"'))
     assert "different GPUs" in warnings()

@@ -137,21 +137,6 @@ def test_blocks_that_no_look_could_decide_are_no_verdict():
 # ---- finals --------------------------------------------------------------------------------------
 
 
-def test_the_winner_has_the_number_of_the_final(again, measured_again):
-    findings = again
-    samples = measured_again.measured.samples
-    finals = samples[samples["kind"] == "final"]
-    for problem in findings.programs.problems:
-        winner = findings.ranking.rival_winners[problem.id]
-        assert winner.final
-        own = finals[(finals["cell"] == winner.cell.id) & (finals["arm"] == 0)]
-        assert winner.value.median == pytest.approx(own["duration_ns"].median())
-        assert winner.value.n == 8
-        cells = [cell.id for cell in measured_again.plan.cells if cell.problem == problem]
-        rivals = finals[finals["cell"].isin(cells) & ~finals["cell"].str.startswith("torch")]
-        assert winner.value.median == rivals.groupby("cell")["duration_ns"].median().min()
-
-
 def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     findings = again
     problem = findings.programs.problems[0]
@@ -174,30 +159,6 @@ def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     slowest = findings.numbers.sorted_at(problem, "duration_ns")
     loser = next(cell for cell, value in reversed(slowest) if value.present)
     assert not findings.verdicts.at(loser, problem).final
-
-
-def test_page_files_and_gate_have_one_number_for_each_cell(again):
-    cells = {cell["id"]: cell for cell in report_document(again)["cells"]}
-    gate = judged_table(again.verdicts).set_index("cell")
-    table = summary_table(again).set_index(["cell", "metric"])
-    finals = 0
-    for cell in again.programs.correct_cells.values():
-        value = again.numbers.value(cell, "duration_ns")
-        document, row = cells[cell.id], table.loc[(cell.id, "duration_ns")]
-        for field in ("median", "low", "high", "ratio", "rank", "source", "n"):
-            assert document["metrics"]["duration_ns"][field] == getattr(value, field)
-            assert row[field] == getattr(value, field)
-        final = value.source == FINAL
-        finals += final
-        assert (document["blocks"] is not None) == final
-        if cell.variant == again.programs.baseline:
-            assert cell.id not in gate.index
-            continue
-        pair = again.verdicts.at(cell.variant, cell.problem)
-        assert pair.final == final
-        assert gate.at[cell.id, "verdict"] == pair.verdict == row["verdict"]
-        assert gate.at[cell.id, "ratio"] == pair.ratio == value.ratio
-    assert 0 < finals < len(again.programs.correct_cells), "finalists are some of all"
 
 
 def test_without_a_final_every_number_is_of_the_blocks():
@@ -282,15 +243,6 @@ def test_every_named_baseline_asks_the_same_judge(findings):
     own = findings.programs.by_place["torch", findings.programs.problems[0].id]
     assert by_key["reference"].verdicts[own.id].verdict is None
     assert why_no_verdict(by_key["reference"], own) == "compared with itself"
-
-
-def test_verdicts_of_the_reference_are_those_of_the_judge(findings):
-    report = findings.report
-    times = visit_times(report.measured.samples, report.plan.cells, SessionKind.TIMING)
-    judge = Judge(times, report.plan.baseline, report.rules)
-    table = judge.with_baseline(list(findings.programs.correct_cells.values()))
-    verdicts = {cell: one.verdict for cell, one in findings.verdicts.against_baseline.items()}
-    assert dict(zip(table["cell"], table["verdict"], strict=True)) == verdicts
 
 
 def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings):

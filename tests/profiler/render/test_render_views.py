@@ -24,7 +24,6 @@ from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.comparisons import best_word
-from profiler.render.words.signs import word
 from profiler.render.words.verdicts import reason_and_blocks
 
 
@@ -76,20 +75,6 @@ def test_incomplete_variants_never_win(findings):
     complete = [row.complete for row in findings.ranking.ranks]
     assert complete == sorted(complete, reverse=True)
     assert not all(complete)
-
-
-def test_four_cards(findings):
-    found = cards(findings)
-    assert [card.question for card in found] == [
-        "Leader",  # it is neither best nor tied at one of its problems
-        "By how much",
-        "Is it real",
-        "Why",
-    ]
-    assert found[2].answer == f"{word(Verdict.FASTER)} at all 12"
-    assert found[2].css == "is-faster"
-    assert "8 visits" in found[2].detail
-    assert found[3].answer == "limited by memory"
 
 
 def test_cards_say_what_was_not_collected():
