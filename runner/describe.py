@@ -7,8 +7,10 @@ does not. Writes JSON to OUT: the description, or the error and its line.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,9 @@ from profiler.runner.experiment import experiment_of
 from profiler.runner.import_path import import_file, name_clash, syntax_excerpt
 from profiler.runner.unused import unused_parts
 from profiler.runner.variant_options import ExperimentError
+
+_GRACE_S = 1.0
+"""Seconds for threads and handlers at exit that the file leaves, once it is described."""
 
 
 def main(file: Path, out: Path, name: str | None = None) -> None:
@@ -54,3 +59,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.argv[1:] = []  # a file that parses its command line finds an empty one
     main(Path(experiment_path), Path(output_path), *names)
+    end = threading.Timer(_GRACE_S, os._exit, [0])
+    end.daemon = True
+    end.start()

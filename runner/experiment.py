@@ -419,13 +419,27 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
 
 
 def _helpers(body: Iterable[ast.stmt]) -> list[str]:
-    """Public functions that take nothing, where `inputs` returns something for variants to take."""
+    """Public functions that are no variants: decorators of others, and those that take nothing.
+
+    The latter where `inputs` returns something for variants to take.
+    """
     functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
-    for function in functions:
-        if function.name == "inputs" and not _returns_a_value(function):
-            return []
-    names = (function.name for function in functions if takes_nothing(function))
-    return [name for name in names if name not in ROLES and not name.startswith("_")]
+    has_inputs = all(_returns_a_value(f) for f in functions if f.name == "inputs")
+    decorators = {name for function in functions for name in _decorator_names(function)}
+    return [
+        function.name
+        for function in functions
+        if function.name in decorators or (has_inputs and takes_nothing(function))
+        if function.name not in ROLES and not function.name.startswith("_")
+    ]
+
+
+def _decorator_names(function: ast.FunctionDef) -> Iterator[str]:
+    """Names of a function's decorators, with or without arguments."""
+    for decorator in function.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(called, ast.Name):
+            yield called.id
 
 
 def callers_by_name(body: Iterable[ast.stmt]) -> dict[str, str]:

@@ -179,7 +179,9 @@ class _SourceLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        content = self.get_data(path)
+        importlib.util.decode_source(content)  # raises; Python compiles comments that are no text
+        return self.source_to_code(content, path)
 
 
 def import_file(path: Path) -> ModuleType:

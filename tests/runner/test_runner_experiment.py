@@ -243,8 +243,12 @@ def used(x): return x
 def kernel(x): return x
 @functools.cache
 def table(): return 1
+def twice(function): return function
+def times(n): return twice
+@twice
 def Flop(n): return n
 def load(): return used(2)
+@times(n=3)
 def half(x): return x / load()
 def quarter(x): return half(half(x))
 def test_run(): assert run(1) == 1
@@ -274,6 +278,14 @@ def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
         "table is no variant: it takes no inputs.",
         "test_run is no variant: it takes no inputs.",
     ]
+
+
+def test_a_file_whose_comments_are_no_text_is_refused_for_that(tmp_path):
+    """Python compiles it, and gives no source of its functions."""
+    file = tmp_path / "sums.py"
+    file.write_bytes(b"def inputs(n=1): return n\ndef run(x): return x  # \xe9\n")
+    with pytest.raises(UnicodeDecodeError, match="'utf-8' codec can't decode byte 0xe9"):
+        experiment_of(import_file(file))
 
 
 def read_in_a_closure(x, k):

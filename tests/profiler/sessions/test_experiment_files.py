@@ -196,6 +196,13 @@ finally:
         os.kill(int(pid.read_text()), 0)
 
 
+def test_a_thread_that_a_file_starts_holds_nothing_up(write, monkeypatch, capsys):
+    monkeypatch.undo()  # a fork ends in its own way
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=[40]).start()\n"
+    assert load_experiment(write(f"{HEAD}{thread}")).experiment.name == "mine"
+    assert "takes long" not in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_an_edited_file_is_read_again(write):
     assert load_experiment(write()).experiment.margin_pct == 1
