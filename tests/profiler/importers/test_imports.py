@@ -201,6 +201,7 @@ def two_files(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn")
 def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
     target, page = tmp_path / "out.json", tmp_path / "page.html"
     import_files(ImportRequest(two_files, json_target=str(target), page=page, compare=True))
