@@ -6,30 +6,11 @@ It has every outcome that a grid page must tell apart; no numbers here were meas
 import math
 
 import numpy as np
-import pandas as pd
 from cell_statuses import status_of
+from synthetic_report import report_of_rows, timing_row
 
-from profiler.analyse.summary import summarise
-from profiler.model import (
-    Cell,
-    CellStatus,
-    Environment,
-    Outcome,
-    Plan,
-    Problem,
-    SessionKind,
-    SessionPlan,
-    Variant,
-    Visit,
-    cell_id,
-)
-from profiler.run_folder.load.report import (
-    ExecutionRecord,
-    ExperimentText,
-    Measurements,
-    PageSettings,
-    Report,
-)
+from profiler.model import Cell, CellStatus, Environment, Outcome, Problem, Variant, cell_id
+from profiler.run_folder.load.report import ExperimentText, PageSettings
 
 OPERATORS = ("pointwise_chain", "softmax")
 IMPLEMENTATIONS = ("eager", "compile", "triton")
@@ -72,22 +53,14 @@ def make_grid(
         for variant in variants
     )
     statuses = {cell.id: _status(cell, operators, sizes, implementations) for cell in cells}
-    samples = _samples(cells, statuses, blocks)
-    ranked = [one.cell for one in statuses.values() if not one.outcome.failed]
-    baseline = variants[0].id
-    return Report(
-        experiment=ExperimentText(
+    return report_of_rows(
+        ExperimentText(
             name="fusion", title="What does fusing save", description="Operators by shape."
         ),
-        plan=_plan(cells, baseline, blocks),
-        statuses=statuses,
-        builds=(),
+        cells,
+        statuses,
+        _rows(cells, statuses, blocks),
         environment=Environment(gpu="NVIDIA H200", compute_capability="9.0"),
-        execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
-        measured=Measurements(
-            samples=samples,
-            summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),
-        ),
         settings=PageSettings(kind="grid", metrics=METRICS),
     )
 
@@ -113,38 +86,20 @@ def _status(cell, operators, sizes, implementations):
     return status_of(cell.id, max_abs_error=1e-6, max_rel_error=1e-5)
 
 
-def _samples(cells, statuses, blocks):
+def _rows(cells, statuses, blocks):
     generator = np.random.default_rng(11)
     seen = (Outcome.MEASURED, Outcome.FELL_BACK)
     rows = []
-    for cell in cells:
-        if statuses[cell.id].outcome not in seen:
-            continue
-        values = _values(cell)
-        arms = 2 if cell.variant.params["implementation"] == "eager" else 1
+    for cell in (cell for cell in cells if statuses[cell.id].outcome in seen):
+        values, implementation = _values(cell), str(cell.variant.params["implementation"])
         for block in range(blocks):
-            for arm in range(arms):
-                noise = math.exp(generator.normal(0, 0.003))
-                rows.append(_sample(cell, block, arm, values, noise))
-    return pd.DataFrame(rows)
-
-
-def _sample(cell, block, arm, values, noise):
-    names = KERNELS[str(cell.variant.params["implementation"])]
-    return {
-        "session": "ncu-timing",
-        "collector": "ncu",
-        "kind": SessionKind.TIMING.value,
-        "cell": cell.id,
-        "block": block,
-        "arm": arm,
-        "repeat": 0,
-        "kernels": float(len(names)),
-        "kernel_names": names,
-        **values,
-        "duration_ns": values["duration_ns"] * noise,
-        "cycles": values["duration_ns"] * noise * 1.7,
-    }
+            for arm in range(2 if implementation == "eager" else 1):
+                duration_ns = values["duration_ns"] * math.exp(generator.normal(0, 0.003))
+                timed = {"duration_ns": duration_ns, "cycles": duration_ns * 1.7}
+                rows.append(
+                    timing_row(cell, block, arm, KERNELS[implementation], **(values | timed))
+                )
+    return rows
 
 
 def _values(cell):
@@ -166,9 +121,3 @@ def _values(cell):
         "max_abs_error": 1e-6,
         "max_rel_error": 1e-5,
     }
-
-
-def _plan(cells, baseline, blocks):
-    visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
-    session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, METRICS, visits)
-    return Plan("fusion", 42, cells, (), (session,), baseline=baseline)

@@ -162,6 +162,43 @@ def make_report(
     )
 
 
+def timing_row(cell, block, arm, kernels, **values):
+    """Sample of a visit under ncu that launched these kernels."""
+    return {
+        "session": "ncu-timing",
+        "collector": "ncu",
+        "kind": SessionKind.TIMING.value,
+        "cell": cell.id,
+        "block": block,
+        "arm": arm,
+        "repeat": 0,
+        "kernels": float(len(kernels)),
+        "kernel_names": kernels,
+        **values,
+    }
+
+
+def report_of_rows(experiment, cells, statuses, rows, *, environment, settings):
+    """Report of a run whose samples are rows of `timing_row`; its baseline is the first variant."""
+    samples, baseline = pd.DataFrame(rows), cells[0].variant.id
+    ranked = [status.cell for status in statuses.values() if not status.outcome.failed]
+    visits = tuple(Visit(row["cell"], row["block"], row["arm"]) for row in rows)
+    session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, settings.metrics, visits)
+    return Report(
+        experiment=experiment,
+        plan=Plan(experiment.name, 42, cells, (), (session,), baseline=baseline),
+        statuses=statuses,
+        builds=(),
+        environment=environment,
+        execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
+        measured=Measurements(
+            samples=samples,
+            summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),
+        ),
+        settings=settings,
+    )
+
+
 def without(report, **changes):
     """Give the report with some fields changed, of itself or of the records in it."""
 

@@ -2,29 +2,10 @@
 
 import math
 
-import pandas as pd
+from synthetic_report import report_of_rows, timing_row
 
-from profiler.analyse.summary import summarise
-from profiler.model import (
-    Cell,
-    CellStatus,
-    Environment,
-    Outcome,
-    Plan,
-    Problem,
-    SessionKind,
-    SessionPlan,
-    Variant,
-    Visit,
-    cell_id,
-)
-from profiler.run_folder.load.report import (
-    ExecutionRecord,
-    ExperimentText,
-    Measurements,
-    PageSettings,
-    Report,
-)
+from profiler.model import Cell, CellStatus, Environment, Outcome, Problem, Variant, cell_id
+from profiler.run_folder.load.report import ExperimentText, PageSettings
 from waves.space import blocks_of
 
 MULTIPROCESSORS = 132
@@ -41,48 +22,27 @@ def make_waves(waves=WAVES, blocks=8, *, grids=True):
     variants = [Variant(f"b{n}", f"{n} a <b>", {"blocks_per_sm": n}) for n in RESIDENT]
     problems = [Problem(f"waves={value}", f"waves={value}", {"waves": value}) for value in waves]
     cells = tuple(Cell(cell_id(v, p), v, p) for p in problems for v in variants)
-    samples = pd.DataFrame(
-        _sample(cell, block, arm, grids=grids)
+    rows = [
+        _row(cell, block, arm, grids=grids)
         for cell in cells
         for block in range(blocks)
         for arm in range(2 if cell.variant == variants[0] else 1)
-    )
-    visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
-    session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), visits)
-    return Report(
-        experiment=ExperimentText(name="waves", title="Waves", description="Grids."),
-        plan=Plan("waves", 42, cells, (), (session,), baseline="b1"),
-        statuses={cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells},
-        builds=(),
+    ]
+    return report_of_rows(
+        ExperimentText(name="waves", title="Waves", description="Grids."),
+        cells,
+        {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells},
+        rows,
         environment=Environment(gpu="NVIDIA H200", sm_count=MULTIPROCESSORS),
-        execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
-        measured=Measurements(
-            samples=samples,
-            summary=summarise(
-                samples, cells=cells, baseline="b1", ranked=[cell.id for cell in cells]
-            ),
-        ),
-        settings=PageSettings(kind="waves"),
+        settings=PageSettings(kind="waves", metrics=("duration_ns",)),
     )
 
 
-def _sample(cell, block, arm, *, grids):
+def _row(cell, block, arm, *, grids):
     per_wave = MULTIPROCESSORS * int(cell.variant.params["blocks_per_sm"] or 0)
     blocks = blocks_of(float(cell.problem.params["waves"] or 0), per_wave)
     waves = blocks / per_wave
-    noise = 1 + 0.001 * ((block + arm) % 3)
+    duration_ns = WAVE_NS * math.ceil(waves) * (1 + 0.001 * ((block + arm) % 3))
     values = {"grid_size": float(blocks), "waves": round(waves, 2)} if grids else {}
-    return {
-        "session": "ncu-timing",
-        "collector": "ncu",
-        "kind": SessionKind.TIMING.value,
-        "cell": cell.id,
-        "block": block,
-        "arm": arm,
-        "repeat": 0,
-        "kernels": 1.0,
-        "kernel_names": ("waves_chain",),
-        "duration_ns": WAVE_NS * math.ceil(waves) * noise,
-        "cycles": WAVE_NS * math.ceil(waves) * noise * 1.7,
-        **values,
-    }
+    values |= {"duration_ns": duration_ns, "cycles": duration_ns * 1.7}
+    return timing_row(cell, block, arm, ("waves_chain",), **values)
