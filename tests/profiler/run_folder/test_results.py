@@ -296,13 +296,17 @@ def test_kernels_of_one_range_are_one_sample(place):
     assert row["kernel_names"].count("kernel_") == 3
 
 
-def test_times_of_the_timer_stand_in_the_journal(tmp_path):
-    spec = SPEC.replace("blocks: 2,", "blocks: 2, collectors: timer,")
-    place = Workplace(tmp_path / "timer", spec)
-    visits = [(PLAIN, 0), (PLAIN, 1)]
-    place.attempt("timer", visits=visits, journal=measured(visits, durations_ns=[100.0, 110.0]))
+@pytest.mark.parametrize("name", ["timer", "torch_kernels", "wall_clock"])
+def test_times_of_timers_stand_in_the_journal(tmp_path, name):
+    spec = SPEC.replace("blocks: 2,", f"blocks: 2, collectors: {name},")
+    place = Workplace(tmp_path / "place", spec)
+    visits, times = [(PLAIN, 0), (PLAIN, 1)], [100.0, 110.0]
+    place.attempt(
+        name.replace("_", "-"), visits=visits, journal=measured(visits, durations_ns=times)
+    )
     results = place.results()
     own = results.samples
+    assert set(own["collector"]) == {name}
     assert list(zip(own["block"], own["repeat"], own["duration_ns"], strict=True)) == [
         *((0, 0, 100.0), (0, 1, 110.0)),
         *((1, 0, 100.0), (1, 1, 110.0)),
@@ -312,19 +316,6 @@ def test_times_of_the_timer_stand_in_the_journal(tmp_path):
 
 
 # ---- what failed ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["torch_kernels", "wall_clock"])
-def test_times_of_other_timers_stand_in_the_journal_too(tmp_path, name):
-    spec = SPEC.replace("collect: {", f"collect: {{collectors: {name}, ")
-    place = Workplace(tmp_path / "place", spec)
-    session = name.replace("_", "-")
-    visits = place.visits(session)
-    place.attempt(session, visits=visits, journal=measured(visits, durations_ns=[100.0]))
-    samples = place.results().samples
-    assert set(samples["collector"]) == {name}
-    assert samples["duration_ns"].eq(100.0).all()
-    assert set(outcomes(place.results()).values()) == {Outcome.MEASURED}
 
 
 def test_failures_of_the_journal_become_statuses(place):

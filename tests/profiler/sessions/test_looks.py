@@ -318,12 +318,6 @@ def test_finalists_are_measured_once_more_beside_baseline_and_references(bench):
     }
 
 
-def test_all_that_may_be_the_best_are_finalists(bench):
-    made = bench()
-    final = made.final(made.samples(DECIDED | {"two": 701.0}, blocks=32))
-    assert variants_of(final) == {"base", "one", "two"}
-
-
 def test_finals_use_all_blocks(bench):
     made = bench()
     behind = {"two": [701.0] * 8 + [900.0] * 24}

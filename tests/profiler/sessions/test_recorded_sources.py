@@ -58,29 +58,17 @@ def sources(text):
     return function_sources(ast.parse(text), NAMES)
 
 
-def test_a_function_has_what_it_uses_and_what_makes_its_inputs():
-    found = sources(FILE)
-    for name in NAMES:
-        assert "def inputs(" in found[name]
-        assert "def made(" in found[name]
-        assert "set_float32_matmul_precision" in found[name]
-        assert "def exact(" not in found[name]
-        assert "e.run()" not in found[name]
-    assert "def parts(" in found["split"]
-    assert "SCALE = 2" in found["split"]
-    assert "def parts(" not in found["plain"]
-    assert "from helpers import kernel" in found["by_helper"]
-    assert "helpers" not in found["plain"]
-    assert "pieces=[2, 4]" not in found["split"], "a variant has its parameters as such"
-
-
 @pytest.mark.parametrize(
     ("before", "after", "changed"),
     [
         ("SCALE = 2", "SCALE = 3", {"split"}),
         ("part.sum()", "part.sum(0)", {"split"}),
         ("def plain(x):\n    return x.sum()", "def plain(x):\n    return x.sum(0)", {"plain"}),
+        ("x.chunk(SCALE)", "x.chunk(SCALE, 1)", {"split"}),
         ("kernel(x)", "kernel(x, 1)", {"by_helper"}),
+        ("import kernel", "import other, kernel", {"by_helper"}),
+        ("made(n)\n\n\ndef", "made(2 * n)\n\n\ndef", set(NAMES)),
+        ("e.run()", "e.run(1)", set()),
         ("randn", "rand", set(NAMES)),
         ('"high"', '"medium"', set(NAMES)),
         ("[64]", "[128]", set()),
