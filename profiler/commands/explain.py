@@ -189,13 +189,12 @@ def _default_cell(findings: Findings, place: _Place, against: str | None) -> Cel
 
     Without such variants the fastest cell; the one to compare with only where it is alone.
     """
-    primary = findings.numbers.primary.name
     cells = _explained_cells(findings, place)
     other_cells = [cell for cell in cells if cell.variant.name != against]
     rivals = [cell for cell in other_cells if cell.variant.id not in findings.programs.references]
     best = [cell for cell in rivals if cell.variant == findings.ranking.best]
     candidates = best or rivals or other_cells or cells
-    return min(candidates, key=lambda cell: findings.numbers.value(cell, primary).median)
+    return min(candidates, key=lambda cell: findings.numbers.duration(cell).median)
 
 
 def _explained_baseline(programs: Programs, place: _Place, cell: Cell) -> Cell | None:

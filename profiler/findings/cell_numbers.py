@@ -76,8 +76,8 @@ class CellNumbers:
     values: Mapping[tuple[str, str], Value]
     """Numbers by (cell id, metric)."""
     block_values: Mapping[tuple[str, str], Value]
-    """Values of the primary metric by the blocks in which every cell was measured, which stand
-    beside those of the final."""
+    """Durations by the blocks in which every cell was measured, which stand beside those of the
+    final."""
     slow_visits: Mapping[str, SlowVisits]
     """By id of those cells of which some timing visits took far longer than the others."""
 
@@ -85,9 +85,13 @@ class CellNumbers:
         """The one number of a metric in a cell; without any sample, nothing."""
         return NOTHING if cell is None else self.values.get((cell.id, metric), NOTHING)
 
+    def duration(self, cell: Cell | None) -> Value:
+        """The one duration of a cell; without any sample, nothing."""
+        return self.value(cell, JUDGED)
+
     def block_value(self, cell: Cell) -> Value:
-        """The primary metric in a cell by the blocks in which every cell was measured."""
-        return self.block_values.get((cell.id, self.primary.name), NOTHING)
+        """The duration of a cell by the blocks in which every cell was measured."""
+        return self.block_values.get((cell.id, JUDGED), NOTHING)
 
     def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
         """The one number of a metric for a variant and a problem, where that cell is planned."""

@@ -264,12 +264,11 @@ _CellOfRun = tuple[_Run, Cell]
 
 
 def _by_blocks(findings: Findings, cell: Cell) -> Mapping[str, _Judged] | None:
-    """The primary metric by the timing blocks, where its number is of the final; else None."""
-    primary = findings.numbers.primary.name
-    value, before = findings.numbers.value(cell, primary), findings.numbers.block_value(cell)
+    """The duration by the timing blocks, where its number is of the final; else None."""
+    value, before = findings.numbers.duration(cell), findings.numbers.block_value(cell)
     if value.source == before.source or not before.present:
         return None
-    return {primary: (before, None)}
+    return {JUDGED: (before, None)}
 
 
 def _timeline(findings: Findings, cell: Cell) -> Document | None:
@@ -477,8 +476,8 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     """Table with a row per cell: names, outcome, parameters, median of each metric, verdict.
 
     Columns `experiment created gpu`, those of `cell_table`, the metrics by their names, and of the
-    primary metric `ratio ratio_low ratio_high`, of durations `verdict`. Frames of several runs can
-    be put below each other.
+    duration `ratio ratio_low ratio_high verdict`. Frames of several runs can be put below each
+    other.
     """
     report, numbers = findings.report, findings.numbers
     table = cell_table(findings.programs)
@@ -486,9 +485,9 @@ def wide_table(findings: Findings) -> pd.DataFrame:
     for metric in dict.fromkeys(label.name for label in (*numbers.metrics, numbers.primary)):
         medians = [numbers.value(cell, metric).median for cell in cells]
         table[metric] = np.array(medians, dtype="float64")
-    primary = [numbers.value(cell, numbers.primary.name) for cell in cells]
+    durations = [numbers.duration(cell) for cell in cells]
     for name in ("ratio", "ratio_low", "ratio_high"):
-        table[name] = [getattr(value, name) for value in primary]
+        table[name] = [getattr(value, name) for value in durations]
     verdicts = findings.verdicts.against_baseline
     outcomes = (verdicts.get(cell.id, NO_VERDICT).verdict for cell in cells)
     table["verdict"] = [verdict and verdict.value for verdict in outcomes]

@@ -392,7 +392,7 @@ class _Finder:
 
     def _durations(self, cells: Sequence[Cell]) -> dict[str, Value]:
         """Duration by cell id."""
-        return {cell.id: self.numbers.value(cell, JUDGED) for cell in cells}
+        return {cell.id: self.numbers.duration(cell) for cell in cells}
 
     def _winners(self, leaders: Mapping[str, Cell], excluded: frozenset[str]) -> dict[str, Winner]:
         winners = {}

@@ -21,7 +21,6 @@ from profiler.findings.ranking import Ranking
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
 from profiler.findings.verdicts import (
-    JUDGED,
     NO_VERDICT,
     SAME_PROGRAM,
     PairVerdict,
@@ -72,8 +71,7 @@ class Verdicts:
         """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
         pair = self.verdict_on(cell, against)
         if math.isnan(pair.median):
-            numbers, primary = self.numbers, self.numbers.primary.name
-            return numbers.value(cell, primary).median, numbers.value(against, primary).median
+            return self.numbers.duration(cell).median, self.numbers.duration(against).median
         return pair.median, pair.against_median
 
 
@@ -116,7 +114,7 @@ class Findings:
     def captured_step(self) -> CapturedStep | None:
         """Projected times of the step that the problems were captured in; None without one."""
         cells = self.programs.correct_cells.values()
-        durations = ((cell, self.numbers.value(cell, JUDGED)) for cell in cells)
+        durations = ((cell, self.numbers.duration(cell)) for cell in cells)
         return find_captured_step(self.report.settings, self.programs.baseline, durations)
 
     @cached_property

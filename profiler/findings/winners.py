@@ -43,7 +43,7 @@ class Winner:
 
     @property
     def judged(self) -> bool:
-        """Whether verdicts are given at all: not on other metrics, nor with few blocks."""
+        """Whether a test could decide on any of the others: with few blocks it could not."""
         return not self.rival_verdicts or any(
             verdict.tested for verdict in self.rival_verdicts.values()
         )

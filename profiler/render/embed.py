@@ -290,7 +290,7 @@ def varying_samples(
 
 def timing_blocks(cell_numbers: CellNumbers, cell: Cell) -> tuple[float, int] | None:
     """Median by the timing blocks and their number; None unless the cell has a confirmation."""
-    if cell_numbers.value(cell, cell_numbers.primary.name).source != FINAL:
+    if cell_numbers.duration(cell).source != FINAL:
         return None
     value = cell_numbers.block_value(cell)
     return None if numbers.is_missing(value.median) else (value.median, value.n)

@@ -164,7 +164,7 @@ def _picture(findings: Findings) -> Markup | None:
         return picture_of([(rung.ratio,) * 3 for rung in findings.ladder])
     winners = findings.ranking.deciding_winners
     values = [
-        findings.numbers.value(winners[problem.id].cell, findings.numbers.primary.name)
+        findings.numbers.duration(winners[problem.id].cell)
         for problem in findings.programs.problems
         if problem.id in winners
     ]

@@ -237,8 +237,7 @@ def make_ladder(
             step=step.get(variant.id),
             cumulative=cumulative.get(variant.id),
             ratios=tuple(
-                numbers.correct_at(variant, problem, numbers.primary.name).ratio
-                for problem in programs.problems
+                numbers.correct_at(variant, problem, JUDGED).ratio for problem in programs.problems
             ),
             ratio=means.get(variant.id, math.nan),
         )

@@ -61,7 +61,7 @@ class _Explained:
 
     def duration_ns(self, cell: Cell | None) -> float:
         """Median duration of a cell by the judged timer."""
-        return self.findings.numbers.value(cell, self.findings.numbers.primary.name).median
+        return self.findings.numbers.duration(cell).median
 
     @property
     def compared(self) -> _Pair | None:

@@ -148,7 +148,7 @@ def _opponents_at(
     ]
     fastest = sorted(
         [cell for cell in explained if cell.variant.id != baseline],
-        key=lambda cell: numbers.value(cell, numbers.primary.name).median,
+        key=lambda cell: numbers.duration(cell).median,
     )
     return [*(cell for cell in explained if cell.variant.id == baseline), *fastest[:1]]
 

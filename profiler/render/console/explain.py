@@ -107,7 +107,7 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
         yield from _compared(findings, cell, pair.against, pair.verdict)
         return
     yield _title(findings, cell)
-    time = findings.numbers.value(cell, findings.numbers.primary.name).median
+    time = findings.numbers.duration(cell).median
     yield _Prose(f"{cell.variant.label}: {numbers.show(time, 'ns')}")
 
 

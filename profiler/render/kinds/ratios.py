@@ -69,7 +69,7 @@ def _shown_cells(findings: Findings, problem: Problem, most: int) -> list[Cell]:
 def _panel(findings: Findings, cells: Sequence[Cell]) -> tuple[str, list[Mark]]:
     """Title of a panel, with the time of the best of its problem, and its marks."""
     primary = findings.numbers.primary
-    best = findings.numbers.value(cells[0], primary.name).median
+    best = findings.numbers.duration(cells[0]).median
     title = f"{cells[0].problem.name} \u00b7 {numbers.show(best, primary.unit)}"
     return title, [_mark(findings, cell) for cell in cells]
 

@@ -209,7 +209,7 @@ def lacking_datum(cell_numbers: CellNumbers, cell: Cell | None) -> Datum:
 
 def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
     """Ratio to the baseline with its interval; without a baseline, to the winner."""
-    value = findings.numbers.value(cell, findings.numbers.primary.name)
+    value = findings.numbers.duration(cell)
     if findings.programs.baseline is not None:
         return value.ratio, value.ratio_low, value.ratio_high
     return findings.ranking.slowdowns.get(cell.id, math.nan), math.nan, math.nan

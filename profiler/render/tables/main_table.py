@@ -216,7 +216,7 @@ def _cell_row(
     data: Sequence[Datum],
 ) -> CellRow:
     status = findings.programs.status(cell)
-    value = findings.numbers.value(cell, findings.numbers.primary.name)
+    value = findings.numbers.duration(cell)
     correct = findings.programs.correct(cell)
     width = numbers.half_width(value.median, value.low, value.high)
     spread = (value.high - value.low) / 2 / value.median if width else math.nan

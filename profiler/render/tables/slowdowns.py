@@ -90,7 +90,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     winner = findings.ranking.deciding_winners.get(problem.id)
     if winner is None or numbers.is_missing(slowdown):
         return Datum(title="not ranked", css="none")
-    value = findings.numbers.value(cell, findings.numbers.primary.name)
+    value = findings.numbers.duration(cell)
     median = numbers.show(value.median, findings.numbers.primary.unit)
     if variant.id not in programs.references:
         slowdown = max(1.0, slowdown)

@@ -175,7 +175,7 @@ def _largest_sentence(findings: Findings) -> Sentence:
     text = f"{where} {winner_words(findings.numbers, first)}"
     if first.cell != rival_winner.cell:
         text += f"; of the rest, {winner_words(findings.numbers, rival_winner)}"
-    value = findings.numbers.value(rival_winner.cell, findings.numbers.primary.name)
+    value = findings.numbers.duration(rival_winner.cell)
     alone = rival_winner.cell.variant == findings.programs.baseline
     if findings.programs.baseline is None or alone or numbers.is_missing(value.ratio):
         return sentence_of(f"{text}.")

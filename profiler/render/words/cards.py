@@ -397,10 +397,7 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
 
 def _duration_evidence(findings: Findings, ratio: float) -> Card:
     """Whether two durations of this ratio are told apart by the widest interval of any."""
-    values = [
-        findings.numbers.value(cell, findings.numbers.primary.name)
-        for cell in findings.programs.correct_cells.values()
-    ]
+    values = [findings.numbers.duration(cell) for cell in findings.programs.correct_cells.values()]
     with_interval = [
         value for value in values if value.present and not numbers.is_missing(value.high)
     ]
