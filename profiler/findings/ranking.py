@@ -75,11 +75,6 @@ class VariantRank:
         return max(self.slowdowns, key=self.slowdowns.__getitem__, default="")
 
 
-def excludes_one(value: Value) -> bool:
-    """Whether the interval of a ratio is known and lies wholly on one side of 1."""
-    return value.ratio_low > 1 or value.ratio_high < 1
-
-
 @dataclass(frozen=True)
 class ReferenceLead:
     """Ratio of the best reference to the best of the others, over their problems."""

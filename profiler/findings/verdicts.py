@@ -42,7 +42,7 @@ class PairVerdict:
     """
 
     verdict: Verdict | None = None
-    """None: no verdict is given, because the pair is not compared by durations."""
+    """None where the pair is not compared."""
     reason: Reason = Reason.NOT_MEASURED
     ratio: float = math.nan
     low: float = math.nan
@@ -99,7 +99,7 @@ class PairVerdict:
 
 
 NO_VERDICT = PairVerdict()
-"""The verdict of metrics that none is given on."""
+"""The verdict of a pair that is not compared."""
 NO_DATA = PairVerdict(Verdict.NO_DATA)
 """The verdict of a pair in which one has no correct result."""
 SAME_PROGRAM = PairVerdict(Verdict.SAME, Reason.SAME_PROGRAM, ratio=1.0)

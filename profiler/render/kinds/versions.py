@@ -45,7 +45,7 @@ from profiler.render.tables.slowdowns import (
 )
 from profiler.render.timeline.in_kernel_section import close_ups_chart
 from profiler.render.words import numbers
-from profiler.render.words.comparisons import effect_excludes_one, step_name, step_summary
+from profiler.render.words.comparisons import step_name, step_summary
 from profiler.render.words.names import shorten
 from profiler.render.words.verdicts import after_number, heat_mark, word_of
 
@@ -290,14 +290,9 @@ def _effect_column(head: str, name: str) -> Column[_EffectRow]:
 
 
 def _effect_verdict(row: _EffectRow) -> Datum:
-    """The verdict; of a metric without any, whether its interval includes 1."""
-    _, effect, pair = row
-    if pair.verdict:
-        return verdict_datum(pair)
-    if numbers.is_missing(effect.low):
-        return Datum(title="no interval", css="none")
-    verb = "excludes" if effect_excludes_one(effect) else "includes"
-    return Datum(f"interval {verb} 1", title="no verdict is given on this metric", css="words")
+    """The verdict; none where no pair was measured."""
+    pair = row[2]
+    return verdict_datum(pair) if pair.verdict else Datum(title="no interval", css="none")
 
 
 _EffectRow = tuple[Problem, Effect, PairVerdict]

@@ -95,11 +95,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     if variant.id not in programs.references:
         slowdown = max(1.0, slowdown)
     verdict = winner.all_verdicts.get(cell.id, NO_VERDICT)
-    text = (
-        "the winner here"
-        if winner.cell == cell
-        else _comparison_text(slowdown, verdict, winner, cell)
-    )
+    text = "the winner here" if winner.cell == cell else _comparison_text(slowdown, verdict)
     return Datum(
         f"{_sign(winner, cell)}{numbers.plain_ratio(slowdown)}",
         numbers.raw(slowdown),
@@ -109,11 +105,11 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     )
 
 
-def _comparison_text(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
+def _comparison_text(slowdown: float, verdict: PairVerdict) -> str:
     text = best_ratio_words(slowdown)
-    if verdict.verdict is not None:
-        return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
-    return f"{text}, but the intervals overlap" if cell in winner.not_told_apart else text
+    if verdict.verdict is None:
+        return text
+    return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
 
 
 def _sign(winner: Winner, cell: Cell) -> str:

@@ -13,7 +13,7 @@ from profiler.findings.cell_numbers import CellNumbers, Value
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Rung
 from profiler.findings.programs import Programs
-from profiler.findings.ranking import Ranking, VariantRank, excludes_one
+from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Problem, Variant, Verdict
@@ -238,12 +238,7 @@ def _aside(programs: Programs, winner: Winner) -> str:
 def _certainty(value: Value, verdict: PairVerdict) -> str:
     interval = numbers.interval(value.ratio_low, value.ratio_high)
     between = f" {interval}" if interval else ""
-    if verdict.verdict is not None:
-        return f"{between}, {word_of(verdict)} ({reason_and_blocks(verdict)})"
-    if not between:
-        return ", without an interval"
-    verb = "excludes" if excludes_one(value) else "includes"
-    return f"{between}; the 95\u202f% interval {verb} 1"
+    return f"{between}, {word_of(verdict)} ({reason_and_blocks(verdict)})"
 
 
 def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.findings.kinds.steps import Effect, ParameterStep, StepEffect
+from profiler.findings.kinds.steps import ParameterStep, StepEffect
 from profiler.findings.ranking import Ranking, VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner, standing_of
@@ -94,9 +94,7 @@ def step_summary(problems: Sequence[Problem], step_effect: StepEffect) -> str:
         if effect.pairs
     ]
     mean = numbers.ratio(step_effect.overall.ratio)
-    verdicts = _step_verdicts(
-        [effect for _, effect, _ in measured], [verdict for *_, verdict in measured]
-    )
+    verdicts = _step_verdicts([verdict for *_, verdict in measured])
     if len(measured) == 1:
         name, effect, _ = measured[0]
         between = numbers.interval(effect.low, effect.high)
@@ -110,29 +108,10 @@ def step_summary(problems: Sequence[Problem], step_effect: StepEffect) -> str:
     )
 
 
-def _step_verdicts(effects: Sequence[Effect], verdicts: Sequence[PairVerdict]) -> str:
-    """Verdicts; of metrics without any, whether the intervals include 1."""
-    text = counts(verdicts)
-    if not text:
-        return _interval_words(effects)
-    if len(verdicts) == 1:
-        return f", {text} ({reason_and_blocks(verdicts[0])})"
-    return f", {text}"
-
-
-def _interval_words(effects: Sequence[Effect]) -> str:
-    with_interval = [effect for effect in effects if not numbers.is_missing(effect.low)]
-    if not with_interval:
-        return "; without intervals"
-    count = sum(effect_excludes_one(effect) for effect in with_interval)
-    if len(with_interval) == 1:
-        return f"; the 95\u202f% interval {'excludes' if count else 'includes'} 1"
-    return f"; the 95\u202f% interval excludes 1 at {count} of {len(with_interval)}"
-
-
-def effect_excludes_one(effect: Effect) -> bool:
-    """Whether the interval is known and lies wholly on one side of 1."""
-    return effect.low > 1 or effect.high < 1
+def _step_verdicts(verdicts: Sequence[PairVerdict]) -> str:
+    """Clause with the counts of verdicts; of a single one with its reason."""
+    reason = f" ({reason_and_blocks(verdicts[0])})" if len(verdicts) == 1 else ""
+    return f", {counts(verdicts)}{reason}"
 
 
 def step_name(step: ParameterStep) -> str:

@@ -327,8 +327,6 @@ def _effect_words(step_effect: StepEffect, problems: Sequence[Problem]) -> str:
     if alike := symbol(step_effect.verdicts):
         return f"{name} {numbers.ratio(overall.ratio)} {alike}"
     measured = [effect for effect in step_effect.effects if effect.pairs]
-    if not measured or not step_effect.verdicts:
-        return f"{name} {numbers.ratio(overall.ratio)}"
     step_verdicts = {pair.verdict for pair in step_effect.verdicts}
     at = {effect.problem for effect in measured}
     measured_problems = {problem.id: problem for problem in problems if problem.id in at}

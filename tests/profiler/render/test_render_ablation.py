@@ -7,7 +7,7 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, problems, with_metrics, without
 
-from profiler.analyse.effects import CounterChange, Effect
+from profiler.analyse.effects import CounterChange
 from profiler.findings.counters import counter_medians
 from profiler.findings.find import find
 from profiler.metrics.queries import label
@@ -16,7 +16,7 @@ from profiler.render.page import render_page
 from profiler.render.tables.heats import moved_table
 from profiler.render.tables.rows import move_datum
 from profiler.render.words.answer import answer_of
-from profiler.render.words.comparisons import effect_excludes_one, step_summary
+from profiler.render.words.comparisons import step_summary
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,6 @@ def test_many_steps_are_counted_in_the_answer():
     parts = ablation_view(findings)
     assert len(parts["ablations"]) == min(total, MOST_STEPS)
     assert parts["left_out_steps"] == total - len(parts["ablations"])
-
-
-def test_an_interval_that_reaches_one_does_not_exclude_it():
-    assert effect_excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
-    assert not effect_excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
-    assert not effect_excludes_one(Effect("p", 1, 0.9))
 
 
 def test_counters_that_follow_from_the_time_explain_nothing(ablation):
