@@ -268,17 +268,13 @@ def largest_effects(steps: Sequence[StepEffect]) -> list[StepEffect]:
     return sorted(measured, key=lambda step: -abs(math.log(step.overall.ratio)))
 
 
-def gains_and_losses(ladder: Sequence[Rung]) -> tuple[list[Rung], list[Rung]]:
-    """Rungs that are better and worse than the one before over all problems, most factor first."""
-    logs = {
-        rung.number: math.log(rung.step.overall.ratio)
-        for rung in ladder
-        if rung.step is not None and rung.step.overall.pairs
-    }
-    rungs = sorted((rung for rung in ladder if rung.number in logs), key=lambda r: logs[r.number])
+def gains_and_losses(ladder: Sequence[Rung]) -> tuple[list[StepEffect], list[StepEffect]]:
+    """Steps to a better and to a worse version over all problems, most factor first."""
+    steps = [rung.step for rung in ladder if rung.step is not None and rung.step.overall.pairs]
+    steps.sort(key=lambda step: step.overall.ratio)
     return (
-        [rung for rung in rungs if logs[rung.number] < 0],
-        [rung for rung in reversed(rungs) if logs[rung.number] > 0],
+        [step for step in steps if step.overall.ratio < 1],
+        [step for step in reversed(steps) if step.overall.ratio > 1],
     )
 
 

@@ -9,7 +9,6 @@ from profiler.findings.counters import ParameterStep
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import (
     Contrast,
-    Rung,
     StepEffect,
     contrasts,
     gains_and_losses,
@@ -273,26 +272,24 @@ def _steps_words(findings: Findings) -> str:
     """Clause on the step of a ladder that gains most, and the one that loses most, if SLOWER."""
     gains, losses = gains_and_losses(findings.ladder)
     losses = [
-        rung
-        for rung in losses
-        if rung.step
-        and 2 * sum(pair.verdict is Verdict.SLOWER for pair in rung.step.verdicts)
-        > len(rung.step.verdicts)
+        effect
+        for effect in losses
+        if 2 * sum(pair.verdict is Verdict.SLOWER for pair in effect.verdicts)
+        > len(effect.verdicts)
     ]
     openings = (("the largest gain of one step is ", gains), ("the largest loss ", losses))
     return ", ".join(
-        f"{opening}{_step_words(findings, rungs[0])}" for opening, rungs in openings if rungs
+        f"{opening}{_step_words(findings, effects[0])}" for opening, effects in openings if effects
     )
 
 
-def _step_words(findings: Findings, rung: Rung) -> str:
-    if rung.step is None:
-        return ""
-    ratio = numbers.ratio(rung.step.overall.ratio)
-    agreed = symbol(rung.step.verdicts)
-    verdicts = f" {agreed}" if agreed else counts_clause(rung.step.verdicts)
-    unexplained = _unexplained_clause(findings, rung.step.step)
-    return f"{strong(_spelled(rung.variant))} ({ratio}{verdicts}{unexplained})"
+def _step_words(findings: Findings, effect: StepEffect) -> str:
+    ((_, version),) = effect.step.pairs
+    ratio = numbers.ratio(effect.overall.ratio)
+    agreed = symbol(effect.verdicts)
+    verdicts = f" {agreed}" if agreed else counts_clause(effect.verdicts)
+    unexplained = _unexplained_clause(findings, effect.step)
+    return f"{strong(_spelled(version))} ({ratio}{verdicts}{unexplained})"
 
 
 def _steps(findings: Findings) -> Sentence:

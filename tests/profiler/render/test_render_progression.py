@@ -64,7 +64,7 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder):
 
 def test_steps_that_gain_stand_apart_from_those_that_lose(ladder):
     gains, losses = gains_and_losses(ladder)
-    ratios = [rung.step.overall.ratio for rung in (*gains, *reversed(losses))]
+    ratios = [effect.overall.ratio for effect in (*gains, *reversed(losses))]
     assert ratios == sorted(ratios)
     assert min(ratios) < 1 < max(ratios)
     assert len(ratios) == len([rung for rung in ladder if rung.step and rung.step.overall.pairs])
