@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 
 import pytest
@@ -38,7 +39,7 @@ def calls_in(folder):
 
 def test_a_program_is_captured_and_its_experiment_measured(train):
     """Where the program called nothing before, nothing stands in the way."""
-    command = ("capture", "-o", "slow", "--", sys.executable, "train.py", "6")
+    command = ("capture", "-o", "slow ones", "--", sys.executable, "train.py", "6")
     (train.folder / "train.py").write_text("raise SystemExit('no data')")
     done = train(*command)
     assert done.code == 1
@@ -48,15 +49,15 @@ def test_a_program_is_captured_and_its_experiment_measured(train):
     done = train.interpret(*command)
     assert done.code == 0, done.err
     assert done.out == "trained in __main__\n"
-    assert "signatures into slow" in done.err
-    document = calls_in(train.folder / "slow")
+    assert "signatures into slow ones" in done.err
+    document = calls_in(train.folder / "slow ones")
     assert (document["complete"], document["first_step"], document["steps"]) == (True, 4, 2)
     counts = {(c["operator"], *_shapes(c)): c["count"] for c in document["calls"]}
     assert counts["aten.addmm.default", (32,), (16, 32), (32, 32)] == 2
     assert counts["aten.add_.Tensor", (32, 32), (32, 32)] == 2
 
     assert re.search(r"^ +\d+ % of the time: ", done.err, re.MULTILINE)
-    following = re.search(r"next: profiler run (.+)", done.err)[1].split()
+    following = shlex.split(re.search(r"next: profiler run (.+)", done.err)[1])
     measured = train(
         *(*following, "--blocks", "2", "--only", "function=eager"),
         *("--set", "collect.device=cpu", "--set", "collect.repeats=2", "--json", "-"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 import sys
 import threading
 import time
@@ -251,8 +252,9 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             lines.append(f"  {100 * share:3.0f} % of the time: {name}{remark}")
         first = next((name for name, (_, is_experiment) in shares.items() if is_experiment), None)
         if first is not None:
-            on_cpu = " --timer" if document["device"] == "cpu" else ""
-            lines.append(f"  next: profiler run {self.folder / EXPERIMENT_FILE}:{first}{on_cpu}")
+            on_cpu = ["--timer"] if document["device"] == "cpu" else []
+            experiment = f"{self.folder / EXPERIMENT_FILE}:{first}"
+            lines.append(f"  next: {shlex.join(['profiler', 'run', experiment, *on_cpu])}")
         else:
             lines.append("  what other threads and processes call is not captured")
         sys.stderr.write("profiler: " + "\n".join(lines) + "\n")
