@@ -54,6 +54,8 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments before the name of a command."""
+        if args and args[0] in self.commands:
+            _refuse_repeated(self.commands[args[0]], args)
         try:
             with _own_usage_errors(ctx):
                 return super().parse_args(ctx, args)
@@ -273,6 +275,29 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
                 f"The argument after {argument or before} is empty.",
                 remedy="Leave it out, or see whether a variable of the shell is not set.",
             )
+
+
+def _refuse_repeated(command: Any, arguments: Sequence[str]) -> None:
+    """Raise UsageError for a flag that takes one value and is given twice: one would be dropped.
+
+    Those of the program that `capture` runs are its own.
+    """
+    if command.name == "capture":
+        return
+    options = (
+        param
+        for param in command.params
+        if param.param_type_name == "option" and not (param.multiple or param.is_flag)
+    )
+    names = {flag: option.name for option in options for flag in option.opts}
+    given: set[str] = set()
+    for flag in (argument.partition("=")[0] for argument in arguments):
+        if names.get(flag) in given:
+            raise UsageError(
+                f"{flag} is given twice, and takes one value.", remedy="Leave one of them out."
+            )
+        if flag in names:
+            given.add(names[flag])
 
 
 def _resuming_command(argv: list[str]) -> str:

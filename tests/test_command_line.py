@@ -87,6 +87,8 @@ def write_small(profiler, **collect):
         ),
         (["run", "mine.yaml", "--json", "."], "--json .: is a folder"),
         (["run", "mine.yaml", "--markdown", "file/x"], "--markdown file/x: "),
+        (["mine.yaml", "--fail-on", "regression", "--fail-on=l2_hit_pct<60"], "--fail-on is given"),
+        (["plan", "mine.yaml", "--only", "how=well", "--only", "rows=4"], "--only is given twice"),
         (["run", "mine.yaml", "--out", "file"], "file is not a folder"),
         (["run", "mine.yaml", "--out", "/proc/reports"], "/proc cannot be written to"),
         (["build", "mine.yaml", "--arch", "sm_90", "--out", "file/x"], "file is not a folder"),
