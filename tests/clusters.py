@@ -56,8 +56,8 @@ class Cluster:
         wait_for(lambda: _is_decided(worker.written()[1]))
         return worker
 
-    def start_coordinator(self, spec, *flags, module="profiler", **environment):
-        arguments = ("run", spec, "--workers", self.address, "--no-report", *flags)
+    def start_coordinator(self, spec, *flags, workers="", module="profiler", **environment):
+        arguments = ("run", spec, "--workers", workers or self.address, "--no-report", *flags)
         self.coordinators.append(self.start_process(module, *arguments, **environment))
         return self.coordinators[-1]
 

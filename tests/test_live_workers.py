@@ -226,7 +226,7 @@ def tls_flags(folder):
 
 def start_local(cluster, spec, *flags, **environment):
     """Start a run with one worker of this host; gives it, and the sockets that it listens on."""
-    coordinator = cluster.start_coordinator(spec, "--workers", "local:1", *flags, **environment)
+    coordinator = cluster.start_coordinator(spec, *flags, workers="local:1", **environment)
     cluster.workers.append(coordinator)  # ended where this fails
     wait_for(lambda: "1 worker: " in coordinator.written()[1])
     return coordinator, listening(coordinator)
