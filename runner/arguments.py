@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -118,7 +119,7 @@ def _arrays(value: Any) -> Iterator[Any]:
     if is_array(value):
         yield value
     else:
-        for item in (items_of(value) or {}).values():
+        for item in items_of(value) or ():
             yield from _arrays(item)
 
 
@@ -127,9 +128,18 @@ def named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]
     for name, item in value.items():
         if is_array(item):
             yield name, as_tensor(item)
-        else:
-            items = items_of(item) or {}
-            yield from named_arrays({f"{name}{place}": part for place, part in items.items()})
+        elif (items := items_of(item)) is not None:
+            places = (f"{name}{place}" for place in _places(item))
+            yield from named_arrays(dict(zip(places, items, strict=True)))
+
+
+def _places(container: Any) -> Iterator[str]:
+    """Endings of the name of a container for its items: `[0]`, `['a']`, `.a`."""
+    if isinstance(container, Mapping):
+        return (f"[{key!r}]" for key in container)
+    if isinstance(container, list | tuple):
+        return (f"[{number}]" for number in range(len(container)))
+    return (f".{part.name}" for part in dataclasses.fields(container))
 
 
 def copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -139,7 +149,7 @@ def copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
         return copied.double() if change is wide_array else copied
     items = items_of(value)
     if items is not None:
-        return with_items(value, [copy_of(item, change) for item in items.values()])
+        return with_items(value, [copy_of(item, change) for item in items])
     return change(value) if is_array(value) else value
 
 
@@ -151,7 +161,7 @@ def _with_own_containers(value: Any) -> Any:
     if isinstance(value, Mapping) and not isinstance(value, dict):
         return value
     items = items_of(value)
-    return value if items is None else with_items(value, map(_with_own_containers, items.values()))
+    return value if items is None else with_items(value, map(_with_own_containers, items))
 
 
 def _copied_array(array: Any) -> Any:

@@ -43,17 +43,14 @@ def is_array(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)
 
 
-def items_of(value: Any) -> dict[str, Any] | None:
-    """Items of a container by what follows its name: `[0]`, `['a']`, `.a`; None of other values.
-
-    Containers are tuples, lists, mappings and dataclasses.
-    """
+def items_of(value: Any) -> list[Any] | None:
+    """Items of a tuple, list, mapping or dataclass; None of other values."""
     if isinstance(value, Mapping):
-        return {f"[{key!r}]": item for key, item in value.items()}
+        return list(value.values())
     if isinstance(value, tuple | list):
-        return {f"[{number}]": item for number, item in enumerate(value)}
+        return list(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_array(value):
-        return {f".{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+        return [getattr(value, part.name) for part in dataclasses.fields(value)]
     return None
 
 
@@ -78,9 +75,11 @@ def with_items(value: Any, items: Iterable[Any]) -> Any:
 
 def leaves(value: Any) -> Iterator[Any]:
     """Leaves of a result: items of its containers, those of a mapping in the order of keys."""
-    items = items_of(_in_order_of_keys(value))
+    if isinstance(value, Mapping):
+        value = [value[key] for key in sorted(value, key=str)]
+    items = items_of(value)
     if items is not None:
-        for item in items.values():
+        for item in items:
             yield from leaves(item)
     elif value is not None:
         yield value
@@ -89,19 +88,12 @@ def leaves(value: Any) -> Iterator[Any]:
 def with_leaves(value: Any, others: Iterator[Any]) -> Any:
     """The containers of a result with other leaves, which come in the order of `leaves`."""
     if isinstance(value, Mapping):
-        by_key = {key: with_leaves(item, others) for key, item in _in_order_of_keys(value).items()}
+        by_key = {key: with_leaves(value[key], others) for key in sorted(value, key=str)}
         return with_items(value, [by_key[key] for key in value])
     items = items_of(value)
     if items is not None:
-        return with_items(value, [with_leaves(item, others) for item in items.values()])
+        return with_items(value, [with_leaves(item, others) for item in items])
     return None if value is None else next(others)
-
-
-def _in_order_of_keys(value: Any) -> Any:
-    """A mapping with its keys in their order; any other value as it is."""
-    if not isinstance(value, Mapping):
-        return value
-    return {key: value[key] for key in sorted(value, key=str)}
 
 
 def as_tensor(value: Any) -> torch.Tensor:

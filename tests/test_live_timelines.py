@@ -125,17 +125,18 @@ def test_the_timeline_of_a_visit_that_was_made_again_is_the_one_that_counts(good
     shutil.copytree(profiler.runs()[-1], run)
     first = run / "raw/nsys.001"
     shutil.copytree(first, run / "raw/nsys.002")
-    shown = {one.originals[0] for one in report_of(run, spec).details.timelines.values()}
+    timelines = report_of(run, spec).details.timelines
+    shown = {timeline.originals[0] for timeline in timelines.values()}
     assert shown == {"raw/nsys.001/private/report.nsys-rep.gz"}
     assert (run / shown.pop()).exists()
     visits = measured_visits(read_journal(first / "journal.jsonl"))
-    problem = next(iter(report_of(run, spec).details.timelines))
+    problem = next(iter(timelines))
     slow = visits[visits["cell"] == problem]["start_s"].tolist()
     header = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w"
     rows = [f"{when},1200,3000,{THROTTLING.value},90,500" for when in slow]
     (first / "clocks.csv").write_text("\n".join([header, *rows, ""]))
-    found = report_of(run, spec).details.timelines
-    assert {one.originals[0] for one in found.values()} == {
+    timelines = report_of(run, spec).details.timelines
+    assert {timeline.originals[0] for timeline in timelines.values()} == {
         "raw/nsys.002/private/report.nsys-rep.gz"
     }, "a throttled visit takes its block with it"
 

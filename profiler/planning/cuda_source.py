@@ -314,8 +314,8 @@ class _Scan:
     def _note_template(self, first: int, end: int) -> None:
         """Note the names of template parameters, which lie between two places."""
         for parameter in self._parameters(first, end):
-            *_, name = _WORD.findall(parameter) or ("",)
-            self.template_parameters[name] = self._place(self._matches[first].start())
+            for name in _WORD.findall(parameter)[-1:]:
+                self.template_parameters[name] = self._place(self._matches[first].start())
 
     def _closing_place(self, opening: int) -> int:
         """Place of the bracket that closes the opening one, or the end."""

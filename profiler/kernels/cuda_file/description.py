@@ -31,8 +31,6 @@ FILLS: Mapping[str, tuple[float | str, ...]] = {
 }
 """Kinds of fill, each with the two numbers that it takes where it takes any: mean and standard
 deviation, or the least and the bound above."""
-INFINITIES = ("inf", "-inf")
-"""Fills with an infinite number, which kernels that look for a least or largest one begin with."""
 
 KINDS: Mapping[str, str] = {
     "float64": "f8",
@@ -144,7 +142,8 @@ class TensorArgument:
             return Fill(kind, (0, 2) if dtype == "bool" else FILLS[kind])
         if self.fill.kind in ("normal", "uniform") and "float" not in dtype:
             raise ExpressionError(f"{dtype} has no random reals; say `integers`")
-        if self.fill.kind in INFINITIES and ("float" not in dtype or dtype == "float8_e4m3fn"):
+        is_infinite = math.isinf(self.fill.constant or 0)
+        if is_infinite and ("float" not in dtype or dtype == "float8_e4m3fn"):
             raise ExpressionError(f"{dtype} has no infinity; fill with a number")
         return self.fill.at(values)
 

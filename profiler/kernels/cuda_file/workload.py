@@ -14,7 +14,6 @@ import torch
 
 from profiler.kernels.arithmetic import Arithmetic, Value
 from profiler.kernels.cuda_file.description import (
-    INFINITIES,
     CudaFile,
     Fill,
     Params,
@@ -335,8 +334,10 @@ def _filled(
     fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator
 ) -> torch.Tensor:
     """A tensor of these values, on the device of the generator."""
-    if fill.kind in _MADE:
-        return _MADE[fill.kind](shape, fill, dtype, generator.device)
+    if fill.kind == "arange":
+        return torch.arange(math.prod(shape), device=generator.device).reshape(shape).to(dtype)
+    if fill.constant is not None:
+        return _constant(shape, fill, dtype, generator.device)
     drawn = torch.empty(shape, dtype=_drawing_dtype(dtype, fill), device=generator.device)
     first, second = map(float, fill.numbers)
     match fill.kind:
@@ -368,21 +369,12 @@ def _drawing_dtype(dtype: torch.dtype, fill: Fill) -> torch.dtype:
     return dtype if dtype in _DRAWN else torch.float32
 
 
-def _arange(
-    shape: tuple[int, ...], _fill: Fill, dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
-    return torch.arange(math.prod(shape), device=device).reshape(shape).to(dtype)
-
-
 def _constant(
     shape: tuple[int, ...], fill: Fill, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
     drawn_in = _drawing_dtype(dtype, fill) if dtype.is_floating_point else dtype
     # Typed by torch as a number, and there only where there is one.
     return torch.full(shape, fill.constant or 0, dtype=drawn_in, device=device).to(dtype)
-
-
-_MADE = {"arange": _arange} | dict.fromkeys(("zeros", "ones", "constant", *INFINITIES), _constant)
 
 
 def in_higher_precision(

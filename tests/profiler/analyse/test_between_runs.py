@@ -362,7 +362,7 @@ def test_swapping_the_runs_flips_the_verdict(runs, floor):
     there = judged(*runs, clock_floor=floor, control_floor=floor)
     back = judged(*runs[::-1], clock_floor=floor, control_floor=floor)
     assert {Verdict.SLOWER, Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA} >= {*there["verdict"]}
-    assert list(back["verdict"]) == [OPPOSITE.get(one, one) for one in there["verdict"]]
+    assert list(back["verdict"]) == [OPPOSITE.get(verdict, verdict) for verdict in there["verdict"]]
     assert list(back["reason"]) == list(there["reason"])
     np.testing.assert_allclose(back["ratio"], 1 / there["ratio"])
     np.testing.assert_allclose(back["ratio_high"], 1 / there["ratio_low"])
@@ -379,8 +379,8 @@ def test_scaling_both_runs_changes_nothing(runs):
 
 def test_identical_runs_are_never_different(runs):
     for run in runs:
-        found = judged(run, run)
-        measured = found[found["verdict"] != Verdict.NO_DATA]
+        comparisons = judged(run, run)
+        measured = comparisons[comparisons["verdict"] != Verdict.NO_DATA]
         assert set(measured["verdict"]) <= {Verdict.SAME, Verdict.UNCLEAR}
         np.testing.assert_allclose(measured["ratio"], 1)
 

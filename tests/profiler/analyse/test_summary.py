@@ -205,13 +205,13 @@ def test_swapping_inverts_the_ratio(many):
 
 
 def test_the_unit_of_time_changes_no_ratio(many):
-    one = durations_of(many, "a", "b")
+    in_ns = durations_of(many, "a", "b")
     for factor in (1e-3, 0.7, 1e3):
-        other = durations_of(many.assign(duration_ns=many["duration_ns"] * factor), "a", "b")
+        scaled = durations_of(many.assign(duration_ns=many["duration_ns"] * factor), "a", "b")
         for name in ("ratio", "ratio_low", "ratio_high"):
-            np.testing.assert_allclose(other[name], one[name], rtol=1e-9)
-        np.testing.assert_allclose(other["median"], factor * one["median"])
-        assert list(other["rank"]) == list(one["rank"])
+            np.testing.assert_allclose(scaled[name], in_ns[name], rtol=1e-9)
+        np.testing.assert_allclose(scaled["median"], factor * in_ns["median"])
+        assert list(scaled["rank"]) == list(in_ns["rank"])
 
 
 def test_the_order_of_samples_changes_nothing(many):

@@ -113,9 +113,9 @@ def test_few_blocks_never_give_a_verdict(factor, looks):
 
 @of_floors_and_looks
 def test_the_order_of_the_blocks_changes_nothing(floor, looks):
-    one = judged(TIMES, floor, looks)
-    other = judged(TIMES.sample(frac=1, random_state=1), floor, looks)
-    pd.testing.assert_frame_equal(one, other)
+    in_order = judged(TIMES, floor, looks)
+    shuffled = judged(TIMES.sample(frac=1, random_state=1), floor, looks)
+    pd.testing.assert_frame_equal(in_order, shuffled)
 
 
 def test_missing_and_zero_values_are_blocks_that_were_not_measured():

@@ -271,17 +271,8 @@ def _samples(cells, statuses, blocks, baseline, *, equal):
         arms = (0, 1) if cell.variant.id == baseline else (0,)
         for block, arm in itertools.product(range(blocks), arms):
             noise = math.exp(noises.normal(0, 0.004))
-            row = {
-                "session": "timing",
-                "collector": "ncu",
-                "kind": SessionKind.TIMING.value,
-                "cell": cell.id,
-                "block": block,
-                "arm": arm,
-                "repeat": 0,
-                "kernels": 1.0,
-                "kernel_names": HOSTILE if "hostile" in str(cell.variant.params) else "softmax_k",
-            }
+            kernel = HOSTILE if "hostile" in str(cell.variant.params) else "softmax_k"
+            row = timing_row(cell, block, arm, (kernel,), session="timing", kernel_names=kernel)
             row |= {
                 name: value * (noise * wrong if name in ("duration_ns", "cycles") else 1.0)
                 for name, value in values.items()

@@ -45,9 +45,9 @@ def test_one_problem_has_its_interval_in_the_sentence():
     small = make_report(30, problem_list=problems()[:1])
     findings = find(without(small, kind="ablation", parameters=("vec",)))
     (found,) = findings.parameter_steps
-    words = step_summary(findings.programs.problems, found)
-    assert f"at {findings.programs.problems[0].name} [" in words
-    assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
+    summary = step_summary(findings.programs.problems, found)
+    assert f"at {findings.programs.problems[0].name} [" in summary
+    assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", summary)
 
 
 @pytest.mark.usefixtures("undrawn")
