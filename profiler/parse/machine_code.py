@@ -68,8 +68,8 @@ def code_hash(*objects: Path) -> str:
     return _digest(*(_object_digest(path) for path in objects))
 
 
-def launched_kernels(path: Path) -> tuple[str, ...]:
-    """Symbols of the kernels that our launcher starts; none in any other object.
+def launched_functions(path: Path) -> tuple[str, ...]:
+    """Symbols of the kernels and host functions that our launcher starts; none in other objects.
 
     The launcher (profiler/kernels/cuda_file/src/launcher.cu) holds their addresses in a section of
     its own.
@@ -79,30 +79,34 @@ def launched_kernels(path: Path) -> tuple[str, ...]:
         functions = [
             _function_at(elf, line) for line in sorted(lines, key=lambda line: -line.offset)
         ]
-        kernels = tuple(kernel for kernel in functions if kernel is not None)
-        return kernels if len(kernels) == len(lines) else ()
+        names = tuple(name for name in functions if name is not None)
+        return names if len(names) == len(lines) else ()
 
 
-def kernels_hash(path: Path, kernels: Sequence[str]) -> str:
+def kernels_hash(path: Path, kernels: Sequence[str]) -> str | None:
     """SHA-256 over the machine code of an object's kernels, launched in this order.
 
     All device code that they may reach counts. The code of other kernels does not, nor the code
-    that launches them.
+    that launches them. None where one of them is no kernel, but a host function.
     """
     hashes = [_kernel_hash(path, kernel) for kernel in kernels]
-    return hashes[0] if len(hashes) == 1 else _digest(*(text.encode() for text in hashes))
+    hashes_of_kernels = [text for text in hashes if text is not None]
+    if len(hashes_of_kernels) < len(hashes):
+        return None
+    if len(hashes) == 1:
+        return hashes[0]
+    return _digest(*(text.encode() for text in hashes_of_kernels))
 
 
-def _kernel_hash(path: Path, kernel: str) -> str:
+def _kernel_hash(path: Path, kernel: str) -> str | None:
+    """SHA-256 over the machine code of one kernel; None where an object has no such kernel."""
     with _open_object(path) as elf:
         section = elf.get_section_by_name(_FATBIN)
         images = () if section is None else tuple(_images(section.data()))
         if any(kind != _ENTRY_CUBIN for kind, _, _ in images):
             raise ParseError(f"{path.name}: holds PTX, which is compiled at run time")
         parts = [_kernel_digest(arch, cubin, kernel) for _, arch, cubin in images]
-        if not any(parts):
-            raise ParseError(f"{path.name}: holds no machine code of {kernel}")
-        return _digest(*parts)
+        return _digest(*parts) if any(parts) else None
 
 
 @contextmanager

@@ -18,7 +18,13 @@ from typing import Any
 
 from profiler.errors import close_hint
 from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, unknown_name
-from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile, TensorArgument, placeholders
+from profiler.kernels.cuda_file.description import (
+    OF_KERNEL,
+    OVERRIDES,
+    CudaFile,
+    TensorArgument,
+    placeholders,
+)
 from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 from profiler.model import Params, Plan, Problem, Variant
 from profiler.notices import counted
@@ -41,10 +47,6 @@ _OF_HOST = {
 """Types of parameters whose values only host code makes."""
 _OF_CLUSTERS = frozenset({"this_cluster", "cluster_group"})
 _OF_LIBRARIES = re.compile(r"(::)?(cub::Device|thrust::|cublas|cudnn)")
-_HOST_CODE = (
-    "Host code as a whole is measured by `workload: {command: …}` (docs/own-programs.md) or from "
-    "Python (docs/workloads.md)"
-)
 _IN_PYTHON = "write a workload in Python (docs/workloads.md), whose `prepare` does it"
 
 
@@ -150,8 +152,9 @@ def _kernel_faults(
     description: CudaFile, variant: Variant, flags: Sequence[str]
 ) -> Iterator[Fault]:
     path = description.source_of(variant.params).resolve()
-    of_variant = {"kernel", "launches"} & variant.params.keys()
-    of_workload = "launches" if description.launches else "kernel"
+    names = ("launches", "function", "kernel")
+    of_variant = not variant.params.keys().isdisjoint(names)
+    of_workload = next((name for name in names if getattr(description, name)), "kernel")
     field: FieldPath = ("variants",) if of_variant else ("workload", of_workload)
     if not path.is_file():
         return
@@ -164,29 +167,42 @@ def _kernel_faults(
             yield field, f"'{kernel_text}' (variant '{variant.name}') {message}"
             continue
         if _OF_LIBRARIES.match(kernel_text):
-            subject = f"'{kernel_text}' (variant '{variant.name}') is called by host code, which"
-            yield field, f"{subject} no launch replaces. {_HOST_CODE}"
+            remedy = "write a host function that calls it, and name that by `function`"
+            subject = f"'{kernel_text}' (variant '{variant.name}') is called by host code"
+            yield field, f"{subject}: {remedy}"
             continue
         name = _OVERLOAD.sub(r"\1", kernel_text).partition("<")[0].rpartition("::")[2].strip()
         if source.complete and name not in source.identifiers and name not in macros:
             hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
-            yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
-        elif (function := source.plain_function(name)) is not None:
-            yield field, _no_kernel(function, variant.name, source)
-        elif (kernel := source.kernel(name)) is not None:
-            yield from ((field, fault) for fault in _body_faults(description, step, source, kernel))
-            yield from _parameter_faults(description, step, source, kernel)
+            kind = "kernel"
+            if description.is_function(step):
+                kind, hint = "function", did_you_mean(name, [f.name for f in source.functions])
+            yield field, f"{path.name} has no {kind} '{name}' (variant '{variant.name}'){hint}"
+        elif (fault := _fault_of_kind(description, step, source, name)) is not None:
+            yield field, f"'{name}' (variant '{variant.name}') is {fault}"
+        elif (called := source.kernel(name) or source.plain_function(name)) is not None:
+            yield from ((field, fault) for fault in _body_faults(description, step, source, called))
+            yield from _parameter_faults(description, step, source, called)
 
 
-def _no_kernel(function: Function, variant: str, source: SourceFile) -> str:
-    """Sentence on a function that cannot be launched, with kernels to name in its place."""
-    kind = "device" if "__device__" in function.specifiers else "host"
-    subject = f"'{function.name}' (variant '{variant}') is a {kind} function ({function.place})"
+def _fault_of_kind(
+    description: CudaFile, step: Params, source: SourceFile, name: str
+) -> str | None:
+    """What a function is that its key does not name (kernel, host function), with the remedy."""
+    kernel, function = source.kernel(name), source.plain_function(name)
+    if kernel is not None and description.is_function(step):
+        return f"a kernel ({kernel.place}): name it by `kernel`, with its grid and block"
+    is_device = function is not None and "__device__" in function.specifiers
+    if function is None or (description.is_function(step) and not is_device):
+        return None
     kernels = ", ".join(source.kernels) or "this file has none"
+    remedy = f"name a kernel ({kernels}) with its grid, block and arguments"
+    if is_device:
+        return f"a device function ({function.place}), not a __global__ one: {remedy}"
     launched = f"; it launches {function.launches[0]}" if function.launches else ""
     return (
-        f"{subject}, not a __global__ one: name a kernel ({kernels}) with its grid, block and "
-        f"arguments{launched}. {_HOST_CODE}"
+        f"a host function ({function.place}), not a __global__ one: name it by `function`, without "
+        f"grid and block, or {remedy}{launched}"
     )
 
 
@@ -194,6 +210,8 @@ def _body_faults(
     description: CudaFile, step: Params, source: SourceFile, kernel: Function
 ) -> Iterator[str]:
     """Host settings that a kernel and its called functions need and do not get, as sentences."""
+    if description.is_function(step):  # which makes them itself
+        return
     called_functions = tuple(source.reachable_functions(kernel))
     syncing = next((function for function in called_functions if function.syncs_grid), None)
     if syncing is not None and not description.is_cooperative(step):
@@ -226,7 +244,7 @@ def _parameter_faults(
         if not kernel.has_hidden_parameters:
             yield (
                 ("workload", "arguments"),
-                f"kernel '{kernel.name}' has {counted(len(kernel.parameters), 'parameter')} "
+                f"'{kernel.name}' has {counted(len(kernel.parameters), 'parameter')} "
                 f"({'; '.join(filter(None, (', '.join(kernel.parameters), kernel.place)))}) and "
                 f"is given {len(arguments)}: {', '.join(arguments)}",
             )
@@ -235,7 +253,7 @@ def _parameter_faults(
     for number, (name, parameter) in enumerate(pairs, start=1):
         plain = _TEMPLATE.sub("", parameter)
         for fault in itertools.islice(_misfits(description, source, name, plain), 1):
-            of_kernel = f"argument {number} of the kernel '{kernel.name}' ({name})"
+            of_kernel = f"argument {number} of '{kernel.name}' ({name})"
             takes = f"it takes `{parameter}` ({kernel.place}), {fault}"
             is_workload_argument = name in description.arguments
             field: FieldPath = ("workload", "arguments", *((name,) if is_workload_argument else ()))
@@ -362,10 +380,11 @@ class _Checks:
         for variant in variants:
             if "torch" in variant.params:
                 path = self._field(variant, "torch")
-                if "kernel" in variant.params:
-                    raise self.loaded.error(
-                        path, f"variant '{variant.name}' has a kernel, too; take one of the two"
-                    )
+                for key in ("kernel", "function"):
+                    if key in variant.params:
+                        raise self.loaded.error(
+                            path, f"variant '{variant.name}' has a {key}, too; take one of the two"
+                        )
                 self._check_expression(str(variant.params["torch"]), variant.params, path)
             else:
                 self._check_kernel(variant)
@@ -468,6 +487,8 @@ class _Checks:
                 variant_place if len(steps) == 1 else f"{variant_place}, launch {number + 1}"
             )
             self._value(launch("kernel"), partial(description.kernel_of, step), launch_place)
+            if description.is_function(step):
+                self._check_function(step, launch, launch_place)
             self._value(
                 launch("cooperative"), partial(description.is_cooperative, step), launch_place
             )
@@ -483,6 +504,18 @@ class _Checks:
             self._field(variant, "define"), partial(description.macros, params), variant_place
         )
 
+    def _check_function(
+        self, step: Params, field_of: Callable[[str], FieldPath], launch_place: str
+    ) -> None:
+        """Raise for settings of a kernel beside a host function, which has them in its body."""
+        for key in ("kernel", *OF_KERNEL):
+            if key in step:
+                raise self.loaded.error(
+                    field_of(key),
+                    f"the function '{self.description.kernel_of(step)}' launches kernels itself: "
+                    f"leave out `{key}` ({launch_place})",
+                )
+
     def _scratch_of(self, step: Params) -> list[TensorArgument]:
         tensors = map(self.description.tensor, self.description.leaves(step))
         return [tensor for tensor in tensors if tensor is not None and tensor.scratch]
@@ -490,8 +523,9 @@ class _Checks:
     def _launch_values(self, values: Params) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Functions that evaluate the settings of a launch, each with its field in the spec."""
         description = self.description
-        for name in ("grid", "block", "shared"):
-            yield name, partial(_sizes, description, values, name)
+        if not description.is_function(values):
+            for name in ("grid", "block", "shared"):
+                yield name, partial(_sizes, description, values, name)
         yield "arguments", partial(_scalars, description, values)
 
     def _field(self, variant: Variant, name: str) -> FieldPath:

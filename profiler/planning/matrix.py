@@ -336,9 +336,8 @@ def _candidates_by_program(
 
 
 def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
-    """Names in a variant's kernels and macros, without its own parameters."""
-    steps = description.steps(params)
-    texts = [str(step.get("kernel", description.kernel) or "") for step in steps]
+    """Names in a variant's kernels, functions and macros, without its own parameters."""
+    texts = [*map(description.name_text, description.steps(params))]
     texts += [value for value in (description.define or {}).values() if isinstance(value, str)]
     names = (name for text in texts for name in _placeholders(text))
     return tuple(dict.fromkeys(name for name in names if name not in params))

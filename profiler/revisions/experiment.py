@@ -24,7 +24,7 @@ from profiler.revisions.versions import FOLDER, Version
 from profiler.run_folder.documents import write_atomic
 from profiler.runner.protocol import LAUNCHER, REVISION
 
-_OF_LAUNCH = ("source", "kernel", "launches", "grid", "block", "shared", "cooperative")
+_OF_LAUNCH = ("source", "kernel", "function", "launches", "grid", "block", "shared", "cooperative")
 """Settings of a `.cu` file that a variant may have of its own."""
 _LONGEST_NAME = 40
 

@@ -192,6 +192,11 @@ def test_a_header_that_is_there_and_cannot_be_read_is_said(ready, tmp_path):
         ("scale<{tile}>", "sclae<{tile}>", "did you mean 'scale'?"),
         ("scale<{tile}>", "commented_out", "has no kernel 'commented_out'"),
         ("scale<{tile}>", "static_cast<void (*)(int)>(sclae)", "has no kernel 'sclae'"),
+        (
+            'kernel: "a::plain"',
+            "function: plan",
+            "has no function 'plan' (variant 'plan'); did you mean 'plain'?",
+        ),
         ("scale<{tile}>", "scale<<<1, {tile}>>>", "has a launch in it; write its name, and `grid`"),
         ("reference: x", "reference: ref.py:scale", "7: workload.reference: ref.py: cannot be"),
         ("x.clone()", "mine.py:double", "mine.py has no function double(problem, inputs)"),
@@ -284,20 +289,21 @@ __global__ void swallowed(const float* x) { y[0] = weights[0]; cg::this_grid().s
         (
             "launcher",
             "8: variants: 'launcher' (variant 'launcher') is a host function (x.cu:17), not a "
-            "__global__ one: name a kernel (copy, weighed, meets, clusters, sized, ranked, "
-            "batched, viewed, by_value, paired, textured, packed, sizes, halves, three, "
-            "branching) with its grid, block and arguments; it launches copy<<<CEIL(n, 256), 256",
+            "__global__ one: name it by `function`, without grid and block, or name a kernel "
+            "(copy, weighed, meets, clusters, sized, ranked, batched, viewed, by_value, paired, "
+            "textured, packed, sizes, halves, three, branching) with its grid, block and "
+            "arguments; it launches copy<<<CEIL(n, 256), 256",
         ),
         (
             "cub::DeviceReduce::Sum",
-            "is called by host code, which no launch replaces. Host code as",
+            "is called by host code: write a host function that calls it, and name that by `fun",
         ),
         ("weigh", "'weigh' (variant 'weigh') is a device function (x.cu:14), not a __global__ on"),
         ("weighed", "kernel 'weighed' reads 'bias' (x.cu:10), __constant__ memory that host code"),
         ("meets", "kernel 'meets' waits for its whole grid (in wait, x.cu:15), which only a coope"),
         (
             "batched",
-            "4: workload.arguments.x: argument 1 of the kernel 'batched' (x): it takes `const "
+            "4: workload.arguments.x: argument 1 of 'batched' (x): it takes `const "
             "float* const* __restrict__ x` (x.cu:35), a pointer to pointers, and 'x' is one "
             "tensor: say `pointers: true` of it for the addresses of x[0], x[1], …",
         ),
@@ -322,6 +328,35 @@ def test_what_a_launch_cannot_give_is_said_with_its_line(ready, tmp_path, kernel
     if said is not None:
         text = text.replace("x: {shape: n}", "x: {shape: [4, n], pointers: true}")
         assert ready(text.replace("grid: n", f"grid: {said}")) == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("function: launcher", None),
+        ("launches: [{kernel: copy}, {function: launcher}]", None),
+        ("function: copy", "'copy' (variant 'it') is a kernel (x.cu:9): name it by `kernel`, with"),
+        ("function: weigh", "'weigh' (variant 'it') is a device function (x.cu:14), not a __gl"),
+        ("function: launcher, arguments: 'x, y'", "'launcher' has 3 parameters (const float* x, "),
+        ("function: launcher, grid: n", "'launcher' launches kernels itself: leave out `grid` (va"),
+        ("function: launcher, kernel: copy", "launches kernels itself: leave out `kernel` (varian"),
+        ("function: launcher, torch: x", "variant 'it' has a function, too; take one of the two"),
+        ("function: launcher, launches: [{kernel: copy}]", "leave out that of the variant"),
+    ],
+)
+def test_a_host_function_launches_for_itself(ready, tmp_path, entry, fault):
+    (tmp_path / "x.cu").write_text(STRANGE)
+    text = CUDA_SPEC.replace("scale.cu", "x.cu").replace('kernel: "a::plain"', f"name: it, {entry}")
+    text = text.replace('    - {kernel: "scale<{tile}>", tile: 4, WIDTH: 3}\n', "")
+    if fault is None:
+        assert ready(text) == ()
+        return
+    with pytest.raises(SpecError) as raised:
+        ready(text)
+    assert fault in raised.value.message
+    for_all = text.replace("grid: n\n", "grid: n\n  kernel: copy\n  function: launcher\n")
+    with pytest.raises(SpecError, match="there is a kernel, too; leave one of the two out"):
+        ready(for_all)
 
 
 def test_headers_in_folders_of_the_flags_are_read(ready, tmp_path):

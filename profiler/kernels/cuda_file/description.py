@@ -15,7 +15,9 @@ from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, Valu
 
 Params = Mapping[str, Value]
 
-OF_LAUNCH = ("kernel", "grid", "block", "shared", "cooperative", "arguments")
+OF_KERNEL = ("grid", "block", "shared", "cooperative")
+"""Settings that only a kernel takes: a host function has its own in its body."""
+OF_LAUNCH = ("kernel", "function", *OF_KERNEL, "arguments")
 """Settings that each of several launches in a row may have."""
 OVERRIDES = ("source", *OF_LAUNCH, "launches", "torch")
 """Parameters of a variant that override the workload's settings, and are no macros."""
@@ -188,6 +190,8 @@ class CudaFile:
     """Folder that names of files are relative to."""
     source: str | None
     kernel: str | None
+    function: str | None
+    """Host function of the file that launches kernels itself, in place of a kernel."""
     launches: Sequence[Params] | None
     """Settings of each launch of a variant that has no kernel of its own; None: there is one."""
     tensors: tuple[TensorArgument, ...]
@@ -222,14 +226,25 @@ class CudaFile:
         """
         has_own_launches = "launches" in variant
         launches = _launches(variant["launches"]) if has_own_launches else self.launches
-        if not launches or (not has_own_launches and "kernel" in variant):
+        names_one = not {"kernel", "function"}.isdisjoint(variant)
+        if not launches or (names_one and not has_own_launches):
             return (variant,)
         shared_params = {name: value for name, value in variant.items() if name != "launches"}
         return tuple({**shared_params, **launch} for launch in launches)
 
+    def is_function(self, variant: Params) -> bool:
+        """Whether a variant calls a host function, and launches no kernel itself."""
+        return "function" in variant or ("kernel" not in variant and self.function is not None)
+
+    def name_text(self, variant: Params) -> str:
+        """Name of a variant's kernel or host function, with placeholders."""
+        if self.is_function(variant):
+            return str(self._setting(variant, "function", self.function))
+        return str(self._setting(variant, "kernel", self.kernel))
+
     def kernel_of(self, variant: Params) -> str:
-        """Kernel of a variant with its template arguments."""
-        return fill(str(self._setting(variant, "kernel", self.kernel)), variant)
+        """Kernel or host function of a variant with its template arguments."""
+        return fill(self.name_text(variant), variant)
 
     def macros(self, variant: Params) -> dict[str, str | int]:
         """Macro definitions for compiling a variant's file."""
@@ -246,8 +261,13 @@ class CudaFile:
             if name in macro_names and name.isupper() and value is not None
         }
 
-    def launch_shape(self, variant: Params, problem: Params) -> LaunchShape:
-        """Grid, block and shared memory; raises ExpressionError for one without a value."""
+    def launch_shape(self, variant: Params, problem: Params) -> LaunchShape | None:
+        """Grid, block and shared memory, None of a host function, which has its own.
+
+        Raises ExpressionError for one without a value.
+        """
+        if self.is_function(variant):
+            return None
         values = {**variant, **problem}
         return LaunchShape(
             grid=_three_values(self.expressions(variant, "grid"), values),
@@ -310,7 +330,9 @@ class CudaFile:
 
     def _texts_at_launch(self, step: Params) -> tuple[str, str, set[str]]:
         """A launch in C++ syntax, its scalar arguments, and the names that both depend on."""
-        parts = [self.expressions(step, name) for name in ("grid", "block", "shared")]
+        is_function = self.is_function(step)
+        shapes = () if is_function else ("grid", "block", "shared")
+        parts = [self.expressions(step, name) for name in shapes]
         arguments = [a for a in self.leaves(step) if self.tensor(a) is None]
         parts.append(tuple(self.scalar(argument) for argument in arguments))
         texts = [", ".join(expression.text for expression in part) for part in parts]
@@ -318,9 +340,10 @@ class CudaFile:
         tensors = (tensor for tensor in map(self.tensor, self.leaves(step)) if tensor is not None)
         sizes = (size for tensor in tensors if tensor.scratch for size in tensor.shape)
         used_names.update(name for size in sizes for name in size.names)
-        shape = "; ".join([*texts[:3], *["cooperative"] * self.is_cooperative(step)])
-        launch = f"<<<{shape}>>>({', '.join(self.leaves(step))})"
-        return launch, texts[3], used_names
+        shape = "; ".join([*texts[:-1], *["cooperative"] * self.is_cooperative(step)])
+        # Kernels are told apart by their machine code, which has no names.
+        launched = self.kernel_of(step) if is_function else f"<<<{shape}>>>"
+        return f"{launched}({', '.join(self.leaves(step))})", texts[-1], used_names
 
     def used_parameters(self, variant: Params) -> set[str]:
         """Parameters of a variant that its program or launch depends on."""
@@ -332,9 +355,9 @@ class CudaFile:
         return {*OVERRIDES, "variant", *in_kernels, *in_macros, *macros, *self.at_launch(variant)}
 
     def _kernel_parameters(self, variant: Params) -> set[str]:
-        """Parameters in braces in the names of a variant's kernels."""
-        kernels = (str(step.get("kernel", self.kernel) or "") for step in self.steps(variant))
-        return {name for kernel in kernels for name in placeholders(kernel)}
+        """Parameters in braces in the names of a variant's kernels and functions."""
+        texts = map(self.name_text, self.steps(variant))
+        return {name for text in texts for name in placeholders(text)}
 
     def _macro_value(self, value: Value, variant: Params) -> str | int | None:
         """Value of a macro; None where it stands for a parameter that the variant lacks."""
@@ -376,6 +399,7 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
         base=Path(document["base"]),
         source=document["source"],
         kernel=document["kernel"],
+        function=document["function"],
         launches=document["launches"],
         tensors=tuple(_tensor(name, argument) for name, argument in tensors.items()),
         scalars={

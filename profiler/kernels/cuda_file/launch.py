@@ -30,17 +30,18 @@ class _Argument(ctypes.Structure):
 
 
 class CudaLaunch:
-    """One kernel with its arguments; calling it starts it once.
+    """One kernel or host function with its arguments; calling it starts it once.
 
-    `number`: of the kernel among those of the library; `stream` gives the handle of the stream to
-    start it on. Raises TypeError where the arguments do not fit the kernel's parameters.
+    `number`: of the kernel among those of the library; `shape`: None of a host function; `stream`
+    gives the handle of the stream to start it on. Raises TypeError where the arguments do not fit
+    the parameters.
     """
 
     def __init__(
         self,
         library: Path,
         number: int,
-        shape: LaunchShape,
+        shape: LaunchShape | None,
         arguments: Sequence[tuple[str, Argument]],
         stream: Callable[[], int],
     ) -> None:
@@ -48,7 +49,7 @@ class CudaLaunch:
         functions.profiler_parameters.restype = ctypes.c_char_p
         check_parameters(functions.profiler_parameters(number).decode().split(), arguments)
         built = KernelLibrary(library, "profiler")
-        if shape.shared > STATIC_LIMIT:
+        if shape is not None and shape.shared > STATIC_LIMIT:
             built.function("allow_shared", ctypes.c_int, ctypes.c_int)(number, shape.shared)
         self._start = built.function(
             "launch",
@@ -58,22 +59,25 @@ class CudaLaunch:
             ctypes.c_bool,
             *(ctypes.c_void_p, ctypes.c_void_p),
         )
-        self._number = number
-        self._grid = (ctypes.c_uint * 3)(*shape.grid)
-        self._block = (ctypes.c_uint * 3)(*shape.block)
-        self._shared = shape.shared
-        self._cooperative = shape.cooperative
+        self._what = (
+            (number, None, None, 0, False)
+            if shape is None
+            else (
+                number,
+                (ctypes.c_uint * 3)(*shape.grid),
+                (ctypes.c_uint * 3)(*shape.block),
+                shape.shared,
+                shape.cooperative,
+            )
+        )
         self._fields: list[Any] = []
         self._arguments = self._packed(arguments)
         self._tensors = [value for _, value in arguments]  # kept, because only their addresses go
         self._stream = stream
 
     def __call__(self) -> None:
-        """Start the kernel; raises RuntimeError where CUDA refuses."""
-        self._start(
-            *(self._number, self._grid, self._block, self._shared, self._cooperative),
-            *(self._stream(), self._arguments),
-        )
+        """Start the kernel or function; raises RuntimeError where CUDA refuses."""
+        self._start(*self._what, self._stream(), self._arguments)
 
     def _packed(self, arguments: Sequence[tuple[str, Argument]]) -> Any:
         """Arguments in the launcher's layout; arrays for fields of structs are kept alive."""

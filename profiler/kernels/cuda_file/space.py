@@ -36,13 +36,14 @@ class CudaFileSpace:
         try:
             steps = self._description.steps(params)
             kernels = [self._description.kernel_of(step) for step in steps]
-            texts = (str(step.get("kernel", self._description.kernel)) for step in steps)
+            texts = map(self._description.name_text, steps)
             inside = {name for text in texts for name in placeholders(text)}
         except ExpressionError:  # said with its line once the variants are known
             return None
-        if not {"kernel", "launches"} & params.keys() and not inside:
+        naming = {"kernel", "function", "launches"}
+        if not naming & params.keys() and not inside:
             return None
-        in_name = {"kernel", "launches", *inside}
+        in_name = {*naming, *inside}
         unnamed_params = {name: value for name, value in params.items() if name not in in_name}
         return ",".join((" + ".join(kernels), *map(_param_text, unnamed_params.items())))
 
@@ -72,7 +73,8 @@ class CudaFileSpace:
         if "torch" in variant_params:
             return None
         description, steps = self._description, self._description.steps(variant_params)
-        faults = (description.launch_shape(step, problem_params).fault() for step in steps)
+        shapes = (description.launch_shape(step, problem_params) for step in steps)
+        faults = (shape.fault() for shape in shapes if shape is not None)
         return next((fault for fault in faults if fault is not None), None)
 
     def at_launch(self, params: Params) -> Params:

@@ -270,10 +270,20 @@ Kernel = Annotated[
 ]
 
 
+HostFunction = Annotated[
+    Name | None,
+    Field(
+        description="Name of a host function of the file that launches kernels itself, in place of "
+        "`kernel`: it has no `grid`, `block` and `shared`."
+    ),
+]
+
+
 class KernelLaunch(SpecModel):
     """One of several launches in a row; what it does not say is that of the variant."""
 
     kernel: Kernel = None
+    function: HostFunction = None
     grid: Sizes | None = Field(default=None, description="Blocks in x, y and z.")
     block: Sizes | None = Field(default=None, description="Threads of a block in x, y and z.")
     shared: ArithmeticText | None = Field(
@@ -320,14 +330,15 @@ Macros = Annotated[
 class CudaWorkload(SpecModel):
     """Kernels of a `.cu` file as it is: `__global__` functions, launched as described here.
 
-    Variants may set `source`, `kernel`, `grid`, `block`, `shared`, `cooperative` and `arguments` as
-    parameters, and have `launches` of their own.
+    Variants may set `source`, `kernel`, `function`, `grid`, `block`, `shared`, `cooperative` and
+    `arguments` as parameters, and have `launches` of their own.
     """
 
     source: Name | None = Field(
         default=None, description="The `.cu` file, relative to the spec's folder."
     )
     kernel: Kernel = None
+    function: HostFunction = None
     launches: Launches | None = Field(
         default=None,
         description="Several launches in a row, in place of `kernel`. Each is a mapping of its own "
@@ -368,6 +379,12 @@ class CudaWorkload(SpecModel):
     bytes: ArithmeticText | None = Field(
         default=None, description="Least traffic to device memory of a problem."
     )
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if self.kernel is not None and self.function is not None:
+            raise wrong("function: there is a kernel, too; leave one of the two out")
+        return self
 
     def target(self, _base: Path) -> str:
         """Module that the runner loads."""

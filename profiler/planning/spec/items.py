@@ -300,7 +300,7 @@ class VariantItem(Item):
     def _launches_are_a_parameter(self) -> Self:
         """Make the launches a parameter: they tell variants apart as a kernel would."""
         if self.launches is not None:
-            if "kernel" in self.params:
+            if not self.params.keys().isdisjoint(("kernel", "function")):
                 raise wrong("launches: each has a kernel; leave out that of the variant")
             self.params["launches"] = launches_text(self.launches)
         return self

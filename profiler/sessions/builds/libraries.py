@@ -36,7 +36,7 @@ from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.locks import holder_of, take_lock, write_holder
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, KernelFacts, Params, Variant
-from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
+from profiler.parse.machine_code import code_hash, kernels_hash, launched_functions
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
 from profiler.run_folder.documents import read_dataclass, write_json
@@ -377,14 +377,16 @@ def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]
 
 
 def _identity(objects: Sequence[Path]) -> tuple[tuple[str, ...], str | None]:
-    """Symbols of launched kernels, where only some are launched, and the hash of their code.
+    """Symbols of what is launched, where that is less than all, and the hash of its code.
 
-    No symbols and no hash where objects cannot be read: the library works all the same, it only
-    cannot be compared with other libraries.
+    A host function may start any kernel of its file, all of whose code is hashed. No symbols and
+    no hash where objects cannot be read: the library works all the same, it only cannot be compared
+    with other libraries.
     """
     try:
-        kernels = launched_kernels(objects[0]) if len(objects) == 1 else ()
-        return kernels, kernels_hash(objects[0], kernels) if kernels else code_hash(*objects)
+        launched = launched_functions(objects[0]) if len(objects) == 1 else ()
+        code = kernels_hash(objects[0], launched) if launched else None
+        return launched, code or code_hash(*objects)
     except ParseError:
         return (), None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from whole_runs import EVERYTHING
 
-from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
+from profiler.parse.machine_code import code_hash, kernels_hash, launched_functions
 from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
@@ -52,7 +52,7 @@ def test_every_variant_compiles_and_has_the_facts_of_its_kernel_only(builds):
 
 
 def test_the_launcher_names_its_kernel_and_the_parameters(builds):
-    assert launched_kernels(objects(builds["tiled"])) == (TILED.format(0),)
+    assert launched_functions(objects(builds["tiled"])) == (TILED.format(0),)
     library = ctypes.CDLL(builds["naive"].library)
     library.profiler_parameters.restype = ctypes.c_char_p
     assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 "
@@ -96,6 +96,25 @@ def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernel
     library.profiler_parameters.restype = ctypes.c_char_p
     assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 "
     assert library.profiler_parameters(1) == b"{*f4,*f4,i4,i4,f4} "
+
+
+def test_the_example_of_a_host_function_compiles_and_its_library_has_no_facts_of_one_kernel(
+    tmp_path,
+):
+    loaded = example("Host functions", tmp_path)
+    space = space_of(loaded)
+    plan = make_plan(loaded, space)
+    assert check_ready(loaded, plan, space) == ()
+    builds = build_plan(loaded.experiment, plan.variants, space, arch="sm_90", build_root=tmp_path)
+    assert [build.error for build in builds] == [""] * 3
+    assert [len(build.kernels) for build in builds] == [0, 0, 1]
+    _, host, kernel = builds
+    assert launched_functions(objects(host)) == ("_Z7row_maxPKfPfiiP11CUstream_st",)
+    assert host.code_hash == code_hash(objects(host))
+    assert kernel.code_hash == kernels_hash(objects(kernel), [kernel.kernels[0].name])
+    library = ctypes.CDLL(host.library)
+    library.profiler_parameters.restype = ctypes.c_char_p
+    assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 *? "
 
 
 def test_the_example_with_a_block_primitive_of_cub_is_ready(tmp_path):

@@ -38,6 +38,7 @@ def document(**changes):
         "base": str(HERE),
         "source": "affine.cu",
         "kernel": None,
+        "function": None,
         "launches": None,
         "arguments": {},
         "grid": ["1"],
@@ -128,6 +129,31 @@ def test_a_kernel_that_writes_past_the_end_of_its_memory_is_refused(affine, beyo
     check.poisoned_result(launch)
     with refused:
         check.refuse_overrun(launch)
+
+
+HOST = """
+#include <cuda_runtime.h>
+static int scale(const float* x, float* out, int n, const double& by, cudaStream_t stream) {
+  for (int i = 0; i < n; ++i) out[i] = x[i] * by + (std::size_t)stream;
+  return n > 3 ? 9 : 0;
+}
+"""
+
+
+def test_a_host_function_is_called_on_the_stream_and_may_return_an_error(tmp_path):
+    source = tmp_path / "host.cu"
+    source.write_text(HOST)
+    arguments = {"x": tensor(), "out": tensor(output=True), "n": None, "by": "1 / 4", "stream": "0"}
+    built = library(tmp_path, source, "scale", 5)
+    workload = described(
+        document(source=str(source), function="scale", grid=None, block=None, arguments=arguments)
+    )
+    inputs = workload.make_inputs({"n": 3}, CPU, 0)
+    (out,) = workload.kernel_launch({}, {"n": 3}, inputs, built, lambda: 2)()
+    assert torch.equal(out, inputs["x"] / 4 + 2)
+    inputs = workload.make_inputs({"n": 4}, CPU, 0)
+    with pytest.raises(RuntimeError, match=r"profiler_launch failed: .* \(code 9\)"):
+        workload.kernel_launch({}, {"n": 4}, inputs, built, lambda: 2)()
 
 
 def test_more_shared_memory_than_a_kernel_has_unasked_is_asked_for(affine):

@@ -16,7 +16,17 @@ def description(**arguments):
         name: {**usual, "output": False, "scratch": False, "pointers": False, **argument}
         for name, argument in arguments.items()
     }
-    unsaid = ("source", "kernel", "launches", "grid", "block", "define", "flops", "bytes")
+    unsaid = (
+        "source",
+        "kernel",
+        "function",
+        "launches",
+        "grid",
+        "block",
+        "define",
+        "flops",
+        "bytes",
+    )
     rest = dict.fromkeys(unsaid)
     return read_description(
         {"base": "/", "arguments": complete, "reference": "x", "shared": "0", "cooperative": False}

@@ -143,17 +143,17 @@ void write_given(Text& text) {
 // How many arguments each launch gives its kernel.
 constexpr int given[] = {PROFILER_ARGUMENTS};
 
-template <int Launch, class... Values, std::size_t... Places>
-int write_at(Text& text, void (*)(Values...), std::index_sequence<Places...>) {
+template <int Launch, class Result, class... Values, std::size_t... Places>
+int write_at(Text& text, Result (*)(Values...), std::index_sequence<Places...>) {
   static_assert(sizeof...(Values) == given[Launch],
                 "profiler: the kernel has another number of parameters than it is given arguments");
   text.clear();
-  ((write_given<Values, Fields<Launch, Places + 1>>(text), text << ' '), ...);
+  ((write_given<std::decay_t<Values>, Fields<Launch, Places + 1>>(text), text << ' '), ...);
   return 0;
 }
 
-template <int Launch, class... Values>
-int write_parameters(Text& text, void (*kernel)(Values...)) {
+template <int Launch, class Result, class... Values>
+int write_parameters(Text& text, Result (*kernel)(Values...)) {
   return write_at<Launch>(text, kernel, std::index_sequence_for<Values...>());
 }
 
@@ -170,11 +170,39 @@ inline void write_limit(const void* kernel, const unsigned* block) {
                   "__launch_bounds__", threads, of.maxThreadsPerBlock);
 }
 
+// A value for a host function: a stream is the one that kernels are launched on.
+template <class Value, class Given>
+Value host_value_of(const Argument& argument, cudaStream_t queue) {
+  if constexpr (std::is_same_v<Value, cudaStream_t>) return queue;
+  else return made_of<Value, Given>(argument);
+}
+
+// Calls a host function. It may return an error, and its launches may leave one.
+template <int Launch, class Result, class... Values, std::size_t... Places>
+int call_with(Result (*function)(Values...), void* stream, const Argument* arguments,
+              std::index_sequence<Places...>) {
+  const auto queue = static_cast<cudaStream_t>(stream);
+  const auto call = [&] {
+    return function(host_value_of<std::decay_t<Values>, Fields<Launch, Places + 1>>(
+        arguments[Places], queue)...);
+  };
+  last_limit[0] = 0;
+  cudaGetLastError();
+  if constexpr (std::is_same_v<Result, cudaError_t>) {
+    const cudaError_t error = call();
+    if (error != cudaSuccess) return error;
+  } else {
+    call();
+  }
+  return cudaGetLastError();
+}
+
 template <int Launch, class... Values, std::size_t... Places>
 int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
                 std::size_t shared, bool cooperative, void* stream, const Argument* arguments,
                 std::index_sequence<Places...>) {
-  std::tuple<Values...> values{made_of<Values, Fields<Launch, Places + 1>>(arguments[Places])...};
+  std::tuple<std::decay_t<Values>...> values{
+      made_of<std::decay_t<Values>, Fields<Launch, Places + 1>>(arguments[Places])...};
   void* addresses[] = {static_cast<void*>(&std::get<Places>(values))..., nullptr};
   const dim3 blocks(grid[0], grid[1], grid[2]), threads(block[0], block[1], block[2]);
   const auto queue = static_cast<cudaStream_t>(stream);
@@ -195,11 +223,15 @@ int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned*
   return start();
 }
 
-template <int Launch, class... Values>
-int launch_kernel(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
+// Without a grid, what is named is a host function.
+template <int Launch, class Result, class... Values>
+int launch_kernel(Result (*kernel)(Values...), const unsigned* grid, const unsigned* block,
            std::size_t shared, bool cooperative, void* stream, const Argument* arguments) {
-  return launch_with<Launch>(kernel, grid, block, shared, cooperative, stream, arguments,
-                             std::index_sequence_for<Values...>());
+  constexpr auto places = std::index_sequence_for<Values...>();
+  if (!grid) return call_with<Launch>(kernel, stream, arguments, places);
+  if constexpr (std::is_void_v<Result>)
+    return launch_with<Launch>(kernel, grid, block, shared, cooperative, stream, arguments, places);
+  return cudaErrorInvalidDeviceFunction;
 }
 
 // What `use` gives for the kernel of a launch, whose number it gets as a type.
@@ -250,8 +282,8 @@ struct Pointees {  // of a kernel that the compiler has refused: nothing is said
   static constexpr Kind kind_at(int) { return UNKNOWN; }
 };
 
-template <int Launch, class... Values>
-struct Pointees<Launch, void (*)(Values...)> {
+template <int Launch, class Result, class... Values>
+struct Pointees<Launch, Result (*)(Values...)> {
   static constexpr Kind kind_at(int place) {
     if (sizeof...(Values) != given[Launch]) return UNKNOWN;
     constexpr Kind kinds[] = {pointee_kind<Values>()..., UNKNOWN};
