@@ -309,7 +309,11 @@ def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> t
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
-    return Outcome.CRASHED, how + _noted(_last_line(stderr), place)
+    last_line = _last_line(stderr)
+    if not last_line and result.returncode > 0:  # a kill loses what a process was about to print
+        printed = _last_line(_messages(read_text(folder / STDOUT)))
+        last_line = printed and f"last printed: {printed}"
+    return Outcome.CRASHED, how + _noted(last_line, place)
 
 
 def _noted(*notes: str) -> str:
@@ -339,9 +343,9 @@ def _place_in_stack(stderr: str) -> str:
     return f"{Path(source).name}:{line} in {function}"
 
 
-def _last_line(stderr: str) -> str:
-    """Last line of stderr; the line of Python's fatal error where there is one."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+def _last_line(printed: str) -> str:
+    """Last line that was printed; the line of Python's fatal error where there is one."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith("Fatal Python error")]
     return fatal[-1] if fatal else lines[-1] if lines else ""
 

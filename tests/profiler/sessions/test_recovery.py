@@ -225,7 +225,7 @@ def test_large_lists_are_run_in_chunks(recover, timer):
 def scripted(tmp_path, timer):
     """Run the loop over scripted (returncode, cause, failing_cell, measured) of each attempt."""
 
-    def run(visits, script, stderr="", **options):
+    def run(visits, script, stderr="", stdout="", **options):
         steps = iter(script)
         results = {}
 
@@ -241,6 +241,7 @@ def scripted(tmp_path, timer):
             lines = "".join(json.dumps(record) + "\n" for record in records)
             (folder / "journal.jsonl").write_text(lines)
             (folder / "stderr.txt").write_text(stderr)
+            (folder / "stdout.txt").write_text(stdout)
             return folder, SessionResult(returncode, cause, failing_cell, 1.0)
 
         return recovered_of(
@@ -350,6 +351,19 @@ def test_a_cell_is_not_blamed_for_what_another_said(scripted, last, outcome, cau
     assert found.outcome is outcome
     assert cause in found.cause
     assert "other" not in found.cause
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (1, "the process exited with code 1 (last printed: Invalid block size), in check"),
+        (-11, "the process was killed by SIGSEGV, in check"),
+    ],
+)
+def test_what_a_process_printed_before_it_ended_itself_is_in_the_cause(scripted, code, cause):
+    script = [(code, EndCause.DIED, FailingCell("a", "check"), [])]
+    printed = 'ready\nInvalid block size\n"0","cell"\n'
+    assert scripted([Visit("a", 0)], script, stdout=printed).failures["a"].cause == cause
 
 
 _SYNC = '  File "/site-packages/torch/cuda/__init__.py", line 9 in synchronize\n'
