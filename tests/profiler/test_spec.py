@@ -558,6 +558,23 @@ def test_a_file_that_cannot_be_read(tmp_path):
         load_spec(latin)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("gemm.cu", b"__global__ void gemm() {}", "new cuda NAME"),
+        ("bench", b"\x7fELF\x02\x01\x01\xd0", "new command NAME"),
+        ("run.ncu-rep", b"NVR\x00\x08", "import"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_the_command_for_it(
+    tmp_path, name, content, command
+):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SpecError, match=f"{name}: is no experiment file") as raised:
+        load_spec(tmp_path / name)
+    assert f"`profiler {command}`" in raised.value.remedy
+
+
 # ---- overrides -----------------------------------------------------------------------------------
 
 

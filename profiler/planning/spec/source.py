@@ -189,6 +189,21 @@ def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:
 
 _NO_RUN = "Name the file of an experiment; `profiler report` shows runs and recordings."
 _ZIP_MAGIC = b"PK\x03\x04"
+_ELF_MAGIC = b"\x7fELF"
+_OF_CUDA = (
+    "`profiler new cuda NAME` writes an experiment file for kernels, to be edited "
+    "(docs/cuda-file.md)."
+)
+_OF_PROGRAMS = (
+    "`profiler new command NAME` writes an experiment file for programs, to be edited "
+    "(docs/own-programs.md)."
+)
+_OTHER_FILES = {
+    **dict.fromkeys((".cu", ".cuh"), _OF_CUDA),
+    **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".sh"), _OF_PROGRAMS),
+    **dict.fromkeys((".ncu-rep", ".nsys-rep", ".sqlite", ".csv"), "`profiler import` reads it."),
+}
+"""Endings of files that people name in place of an experiment's, each with what to do."""
 
 
 def _read_text(path: Path) -> str:
@@ -208,6 +223,9 @@ def _read_text(path: Path) -> str:
         ) from error
     if content.startswith(_ZIP_MAGIC):
         raise SpecError(f"{path}: is a zip archive, and no experiment", remedy=_NO_RUN)
+    remedy = _OF_PROGRAMS if content.startswith(_ELF_MAGIC) else _OTHER_FILES.get(path.suffix)
+    if remedy is not None:
+        raise SpecError(f"{path}: is no experiment file", remedy=remedy)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
