@@ -47,7 +47,7 @@ _OF_HOST = {
 """Types of parameters whose values only host code makes."""
 _OF_CLUSTERS = frozenset({"this_cluster", "cluster_group"})
 _OF_LIBRARIES = re.compile(r"(::)?(cub::Device|thrust::|cublas|cudnn)")
-_IN_PYTHON = "write a workload in Python (docs/workloads.md), whose `prepare` does it"
+_BY_FUNCTION = "let a host function of the file do it, and name that by `function`"
 
 
 def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
@@ -224,14 +224,14 @@ def _body_faults(
         yield (
             f"kernel '{kernel.name}' ({kernel.place}) works in clusters of blocks, and is launched "
             "without: declare their size, `__global__ void __cluster_dims__(2, 1, 1) "
-            f"{kernel.name}(…)`, or {_IN_PYTHON}"
+            f"{kernel.name}(…)`, or {_BY_FUNCTION}"
         )
     for name, place in source.constants.items():
         if name in identifiers:
             yield (
                 f"kernel '{kernel.name}' reads '{name}' ({place}), __constant__ memory that host "
                 f"code sets, which does not run here: give it its values in its declaration, pass "
-                f"them as an argument, or {_IN_PYTHON}"
+                f"them as an argument, or {_BY_FUNCTION}"
             )
 
 
@@ -267,10 +267,11 @@ def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: st
     struct = next((word for word in tokens[:-1] if word in source.structs), None)
     for word in tokens:
         if word in _OF_HOST:
-            yield f"{_OF_HOST[word]}, which only host code makes: {_IN_PYTHON}"
+            yield f"{_OF_HOST[word]}, which only host code makes: {_BY_FUNCTION}"
     if name in description.structs and pointers:
         yield (
-            f"a pointer, and a struct is given by value: take it so, without a `*`, or {_IN_PYTHON}"
+            "a pointer, and a struct is given by value: take it so, without a `*`, or "
+            f"{_BY_FUNCTION}"
         )
     # A struct with a constructor may be made of a number.
     is_plain = struct is not None and struct not in source.structs[struct]
@@ -286,7 +287,7 @@ def _misfits(description: CudaFile, source: SourceFile, name: str, parameter: st
     if pointers == 1 and struct is not None and source.holds_pointers(struct):
         yield (
             f"a pointer to structs that hold pointers, which no tensor has: take {struct} by value "
-            f"and give its members (`{{struct: …}}`, docs/cuda-file.md), or {_IN_PYTHON}"
+            f"and give its members (`{{struct: …}}`, docs/cuda-file.md), or {_BY_FUNCTION}"
         )
 
 
