@@ -372,7 +372,11 @@ class CudaFile:
     def _setting(variant: Params, name: str, default: Any) -> Any:
         value = variant.get(name, default)
         if value is None:
-            raise ExpressionError(f"no {name}: give it for the workload, or for this variant")
+            hint = "; a host function has its own, and is named by `function`"
+            raise ExpressionError(
+                f"no {name}: give it for the workload, or for this variant"
+                f"{hint if name in OF_KERNEL else ''}"
+            )
         return value
 
 
