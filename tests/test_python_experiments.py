@@ -504,7 +504,7 @@ def test_who_writes_inputs_is_named_and_nobody_else_is_blamed(profiler):
     assert done.code == 4
     failed = {cell.partition("..")[0]: cause for cell, (outcome, cause) in cells.items() if cause}
     assert failed.keys() == {"writes_scratch", "writes_the_same_again"}
-    assert "it writes into an input (rest[0]): mark it in_place=True" in failed["writes_scratch"]
+    assert "it writes into an input (rest[0]): allocate memory for " in failed["writes_scratch"]
     assert "it writes into an input (x)" in failed["writes_the_same_again"]
 
 

@@ -22,7 +22,10 @@ NamedInputs = Callable[[Any], Mapping[str, torch.Tensor]]
 
 FREE_SHARE = 0.25
 """Share of the free memory of a GPU that copies may take: launches need the other part."""
-_REMEDY = "mark it in_place=True, which restores them before each launch, or let it write elsewhere"
+_REMEDY = (
+    "allocate memory for results in `outputs`, or mark it in_place=True, which restores inputs "
+    "before each launch"
+)
 
 
 class KeptInputs:
