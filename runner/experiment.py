@@ -419,17 +419,19 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
 
 
 def _helpers(body: Iterable[ast.stmt]) -> list[str]:
-    """Public functions that are no variants: decorators of others, and those that take nothing.
+    """Public functions that are no variants.
 
-    The latter where `inputs` returns something for variants to take.
+    Decorators of others, those that cannot be called as the others are (`called_otherwise`), and
+    those that take nothing, where `inputs` returns something for variants to take.
     """
     functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
     has_inputs = all(_returns_a_value(f) for f in functions if f.name == "inputs")
     decorators = {name for function in functions for name in _decorator_names(function)}
+    others = decorators | called_otherwise(body).keys()
     return [
         function.name
         for function in functions
-        if function.name in decorators or (has_inputs and takes_nothing(function))
+        if function.name in others or (has_inputs and takes_nothing(function))
         if function.name not in ROLES and not function.name.startswith("_")
     ]
 
@@ -456,6 +458,46 @@ def callers_by_name(body: Iterable[ast.stmt]) -> dict[str, str]:
             if called != caller.name:
                 callers.setdefault(called, caller.name)
     return callers
+
+
+def called_otherwise(body: Iterable[ast.stmt]) -> dict[str, str]:
+    """A caller of each function that takes another number of inputs than functions nobody calls.
+
+    None where a function may take any number.
+    """
+    named = {f.name: f for f in body if isinstance(f, ast.FunctionDef) and not takes_nothing(f)}
+    inputs = named.get("inputs")
+    problem = [] if inputs is None else [argument.arg for argument in _parameters(inputs)]
+    counts = {
+        name: None if f.args.vararg or f.args.kwarg else _input_count(f, problem)
+        for name, f in named.items()
+        if not (name.startswith("_") or name in (*ROLES, _BASELINE) or f.decorator_list)
+    }
+    callers = callers_by_name(body)
+    taken = {count for name, count in counts.items() if name not in callers}
+    if not taken or None in taken:
+        return {}
+    return {
+        name: callers[name]
+        for name, count in counts.items()
+        if name in callers and count is not None and count not in taken
+    }
+
+
+def _input_count(function: ast.FunctionDef, problem: Container[str]) -> int:
+    """Number of parameters without a default that are not named after those of the problem."""
+    arguments = function.args
+    places = [*arguments.posonlyargs, *arguments.args]
+    required = places[: len(places) - len(arguments.defaults)]
+    required += [
+        a for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not d
+    ]
+    return sum(argument.arg not in problem for argument in required)
+
+
+def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    arguments = function.args
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
 def takes_nothing(function: ast.FunctionDef) -> bool:
@@ -518,6 +560,8 @@ def _notes_on_functions(
         if isinstance(statement, ast.FunctionDef) and statement.name in experiment.variants:
             yield f"{statement.name} is defined in a loop: only its last definition is measured."
     yield from helper_notes(callers_by_name(body), experiment.variants.keys())
+    for name, caller in called_otherwise(body).items():
+        yield f"{name} is no variant: {caller} calls it, and it takes another number of inputs."
     for name in _helpers(body):
         if name not in read_names:
             yield f"{name} is no variant: it takes no inputs."

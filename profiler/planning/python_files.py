@@ -18,6 +18,7 @@ from profiler.runner.experiment import (
     MODEL_INPUTS,
     NEW_MODEL,
     ROLES,
+    called_otherwise,
     callers_by_name,
     helper_notes,
     takes_nothing,
@@ -214,13 +215,16 @@ def public_functions(file: Path) -> tuple[PublicFunction, ...]:
     """Functions of a file that may be variants; raises SpecError for invalid Python.
 
     Those with decorators are left out (kernels of Triton), those whose names begin with an
-    underscore, helpers (`takes_nothing`), and those that an experiment takes for something else.
+    underscore, helpers (`takes_nothing`, `called_otherwise`), and those that an experiment takes
+    for something else.
     """
+    body = _tree(file, str(file)).body
+    helpers = called_otherwise(body)
     return tuple(
         _public_function(node)
-        for name, node in definitions(_tree(file, str(file)).body)
+        for name, node in definitions(body)
         if isinstance(node, ast.FunctionDef)
-        and not (name.startswith("_") or node.decorator_list or name in ROLES)
+        and not (name.startswith("_") or node.decorator_list or name in ROLES or name in helpers)
         and not takes_nothing(node)
     )
 

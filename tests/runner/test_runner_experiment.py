@@ -251,6 +251,8 @@ def load(): return used(2)
 @times(n=3)
 def half(x): return x / load()
 def quarter(x): return half(half(x))
+def by_parts(x, parts, *, scale=1): return sum(x / parts for _ in range(parts))
+def in_two(x): return by_parts(x, 2)
 def test_run(): assert run(1) == 1
 def main(): print(half(inputs()))
 again = functools.partial(run)
@@ -266,7 +268,7 @@ def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
     file = tmp_path / "sums.py"
     file.write_text(NO_FUNCTIONS)
     experiment = experiment_of(import_file(file))
-    assert list(experiment.variants) == ["run", "Flop", "half", "quarter", "stepped"]
+    assert list(experiment.variants) == ["run", "Flop", "half", "quarter", "in_two", "stepped"]
     not_a_function, assigned, in_a_loop, *of_helpers, misspelled = experiment.notes
     assert not_a_function.startswith("fast is no variant: ")
     assert misspelled == "Flop is measured as a variant; did you mean flops?"
@@ -275,6 +277,7 @@ def test_what_of_a_file_of_functions_is_not_measured_is_noted(tmp_path):
     assert of_helpers == [
         "half is measured as a variant, and quarter calls it: the name of a helper begins with an "
         "underscore.",
+        "by_parts is no variant: in_two calls it, and it takes another number of inputs.",
         "table is no variant: it takes no inputs.",
         "test_run is no variant: it takes no inputs.",
     ]
