@@ -344,10 +344,17 @@ def _place_in_stack(stderr: str) -> str:
 
 
 def _last_line(printed: str) -> str:
-    """Last line that was printed; the line of Python's fatal error where there is one."""
+    """Last line that was printed; before a stack of Python, what led to it.
+
+    That is the line of Python's fatal error, or of an abort the line before it, where a failed
+    assertion or an exception of C++ prints itself.
+    """
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    fatal = [line for line in lines if line.startswith("Fatal Python error")]
-    return fatal[-1] if fatal else lines[-1] if lines else ""
+    fatal = [place for place, line in enumerate(lines) if line.startswith("Fatal Python error")]
+    if not fatal:
+        return lines[-1] if lines else ""
+    is_abort = fatal[-1] > 0 and lines[fatal[-1]] == "Fatal Python error: Aborted"
+    return lines[fatal[-1] - is_abort]
 
 
 _FATAL = frozenset(

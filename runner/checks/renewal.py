@@ -196,8 +196,8 @@ def require_same(
         raise ImplausibleError(
             f"after its last visit its inputs were overwritten in place, and {wrong} of {total} "
             "elements of its result are not those of the new inputs: kept from earlier launches, "
-            "made from a copy that its setup took (`trust` allows it), left out, not ready when "
-            "its stream was, or others at each launch"
+            "made from a copy that its setup took (`trust` allows it), left out, made on another "
+            "stream or thread without waiting, or others at each launch"
         )
 
 

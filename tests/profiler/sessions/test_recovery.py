@@ -366,6 +366,24 @@ def test_what_a_process_printed_before_it_ended_itself_is_in_the_cause(scripted,
     assert scripted([Visit("a", 0)], script, stdout=printed).failures["a"].cause == cause
 
 
+@pytest.mark.parametrize(
+    ("printed", "cause"),
+    [
+        (
+            "x.cu:9: f: Assertion `b % 32 == 0' failed.\n",
+            "x.cu:9: f: Assertion `b % 32 == 0' failed.",
+        ),
+        ("  what():  no such size\n", "what():  no such size"),
+        ("", "Fatal Python error: Aborted"),
+    ],
+)
+def test_an_abort_is_explained_by_what_led_to_it(scripted, printed, cause):
+    script = [(-6, EndCause.DIED, FailingCell("a", "check"), [])]
+    stderr = f"{printed}Fatal Python error: Aborted\n\nThread 0x7f (most recent call first):\n"
+    failure = scripted([Visit("a", 0)], script, stderr=stderr).failures["a"]
+    assert failure.cause == f"the process was killed by SIGABRT ({cause}), in check"
+
+
 _SYNC = '  File "/site-packages/torch/cuda/__init__.py", line 9 in synchronize\n'
 _OWN = '  File "/home/me/mine.py", line 33 in launch\n  File "/home/me/mine.py", line 3 in other\n'
 

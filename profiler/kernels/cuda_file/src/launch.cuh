@@ -157,15 +157,15 @@ int write_parameters(Text& text, Result (*kernel)(Values...)) {
   return write_at<Launch>(text, kernel, std::index_sequence_for<Values...>());
 }
 
-// Limit of its kernel that the last launch which failed is beyond; empty where none is known.
-static char last_limit[160];
+// What is known of the last launch that failed; empty where CUDA's text for the error is all.
+static char last_failure[160];
 
 inline void write_limit(const void* kernel, const unsigned* block) {
-  last_limit[0] = 0;
+  last_failure[0] = 0;
   cudaFuncAttributes of{};
   const unsigned long long threads = 1ull * block[0] * block[1] * block[2];
   if (cudaFuncGetAttributes(&of, kernel) == cudaSuccess && threads > 1ull * of.maxThreadsPerBlock)
-    std::snprintf(last_limit, sizeof(last_limit),
+    std::snprintf(last_failure, sizeof(last_failure),
                   "a block of %llu threads, where the kernel can have at most %d, by its registers or its "
                   "__launch_bounds__", threads, of.maxThreadsPerBlock);
 }
@@ -186,15 +186,16 @@ int call_with(Result (*function)(Values...), void* stream, const Argument* argum
     return function(host_value_of<std::decay_t<Values>, Fields<Launch, Places + 1>>(
         arguments[Places], queue)...);
   };
-  last_limit[0] = 0;
   cudaGetLastError();
-  if constexpr (std::is_same_v<Result, cudaError_t>) {
-    const cudaError_t error = call();
-    if (error != cudaSuccess) return error;
-  } else {
-    call();
-  }
-  return cudaGetLastError();
+  cudaError_t returned = cudaSuccess;
+  if constexpr (std::is_same_v<Result, cudaError_t>) returned = call();
+  else call();
+  const cudaError_t left = cudaGetLastError(), error = returned != cudaSuccess ? returned : left;
+  if (error != cudaSuccess)
+    std::snprintf(last_failure, sizeof(last_failure), "the host function %s: %s",
+                  returned != cudaSuccess ? "returned an error" : "left an error of a call behind",
+                  cudaGetErrorString(error));
+  return error;
 }
 
 template <int Launch, class... Values, std::size_t... Places>

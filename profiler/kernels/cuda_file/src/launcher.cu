@@ -15,7 +15,7 @@ PROFILER_TENSORS
 #endif
 
 extern "C" const char* profiler_error_string(int profiler_code) {
-  if (profiler_launcher::last_limit[0]) return profiler_launcher::last_limit;
+  if (profiler_launcher::last_failure[0]) return profiler_launcher::last_failure;
   if (profiler_code == cudaErrorInvalidDeviceFunction)
     return "invalid device function: `kernel` names no __global__ function, or it was built for "
            "another GPU (build.arch)";
@@ -36,7 +36,7 @@ extern "C" const char* profiler_parameters(int profiler_launch) {
 }
 
 extern "C" int profiler_allow_shared(int profiler_launch, int profiler_bytes) {
-  profiler_launcher::last_limit[0] = 0;
+  profiler_launcher::last_failure[0] = 0;
   return profiler_launcher::at_launch<int>(
       profiler_kernels, profiler_launch, [=](auto, auto profiler_kernel) {
         return static_cast<int>(cudaFuncSetAttribute(
