@@ -59,7 +59,7 @@ class CudaLaunch:
             ctypes.c_bool,
             *(ctypes.c_void_p, ctypes.c_void_p),
         )
-        self._what = (
+        self._settings = (
             (number, None, None, 0, False)
             if shape is None
             else (
@@ -77,7 +77,7 @@ class CudaLaunch:
 
     def __call__(self) -> None:
         """Start the kernel or function; raises RuntimeError where CUDA refuses."""
-        self._start(*self._what, self._stream(), self._arguments)
+        self._start(*self._settings, self._stream(), self._arguments)
 
     def _packed(self, arguments: Sequence[tuple[str, Argument]]) -> Any:
         """Arguments in the launcher's layout; arrays for fields of structs are kept alive."""
