@@ -59,8 +59,8 @@ _REMEDIES = {
         "(`build: {{flags: [-lNAME]}}`)"
     ),
     r"(.+?:\d+):\d+: fatal error: ((?:torch|ATen|c10|pybind11)/.+): No such file .*": (
-        "{0}: there is no {1}: kernels beside code of torch go into a file of their own, or are "
-        "measured from Python (docs/workloads.md)"
+        "{0}: there is no {1}: load an extension of torch in a Python file, whose functions are "
+        "measured (docs/python.md), or put its kernels into a file of their own"
     ),
     r"(.+?:\d+):\d+: fatal error: (.+): No such file .*": (
         "{0}: there is no {1}: name its folder, from that of the source (`build: {{flags: "

@@ -198,8 +198,9 @@ def test_an_error_in_the_launcher_is_one_line_without_its_macros():
                 "a.cu:1:10: fatal error: torch/extension.h: No such file or directory",
                 "    1 | #inc",
             ],
-            "a.cu:1: there is no torch/extension.h: kernels beside code of torch go into a file of "
-            "their own, or are measured from Python (docs/workloads.md)",
+            "a.cu:1: there is no torch/extension.h: load an extension of torch in a Python file, "
+            "whose functions are measured (docs/python.md), or put its kernels into a file of "
+            "their own",
         ),
         (
             [
