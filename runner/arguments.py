@@ -12,7 +12,14 @@ from typing import Any
 import torch
 
 from profiler.kernels.references import wide_type
-from profiler.runner.arrays import as_tensor, is_array, items_of, with_items
+from profiler.runner.arrays import (
+    as_tensor,
+    inner_tensors,
+    is_array,
+    is_made_of_tensors,
+    items_of,
+    with_items,
+)
 from profiler.runner.experiment import Function, accepted_arguments, call_fault, positional_only
 
 Parameters = dict[str, Any]
@@ -139,6 +146,8 @@ def _places(container: Any) -> Iterator[str]:
         return (f"[{key!r}]" for key in container)
     if isinstance(container, list | tuple):
         return (f"[{number}]" for number in range(len(container)))
+    if is_made_of_tensors(container):
+        return (f".{name}" for name in inner_tensors(container))
     return (f".{part.name}" for part in dataclasses.fields(container))
 
 

@@ -18,7 +18,7 @@ CUDA_ARRAY = "__cuda_array_interface__"
 def _plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor without overrides of its subclass; TypeError for one that wraps another tensor."""
     kind = type(tensor)
-    if kind is torch.Tensor or kind.__module__.partition(".")[0] == torch.__name__:
+    if kind is torch.Tensor or _is_of_torch(kind):
         return tensor
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise TypeError(f"{kind.__name__} is no plain tensor: give the tensor that it wraps")
@@ -40,11 +40,33 @@ def extent(shape: Sequence[int], stride: Sequence[int]) -> int:
 
 def is_array(value: Any) -> bool:
     """Whether a value is a tensor, or an array that a tensor can share its memory with."""
-    return isinstance(value, torch.Tensor) or hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)
+    if isinstance(value, torch.Tensor):
+        return not is_made_of_tensors(value)
+    return hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)
+
+
+def is_made_of_tensors(value: Any) -> bool:
+    """Whether a value holds its elements in other tensors, as quantized weights of libraries do.
+
+    That is, has the methods by which torch.compile takes such tensors apart.
+    """
+    kind = type(value)
+    return hasattr(kind, "__tensor_unflatten__") and not _is_of_torch(kind)
+
+
+def _is_of_torch(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == torch.__name__
+
+
+def inner_tensors(value: Any) -> dict[str, Any]:
+    """Tensors that a value is made of (`is_made_of_tensors`), by the names of its attributes."""
+    return {name: getattr(value, name) for name in value.__tensor_flatten__()[0]}
 
 
 def items_of(value: Any) -> list[Any] | None:
-    """Items of a tuple, list, mapping or dataclass; None of other values."""
+    """Items of a tuple, list, mapping or dataclass, or the tensors in another; None of the rest."""
+    if is_made_of_tensors(value):
+        return list(inner_tensors(value).values())
     if isinstance(value, Mapping):
         return list(value.values())
     if isinstance(value, tuple | list):
@@ -56,6 +78,10 @@ def items_of(value: Any) -> list[Any] | None:
 
 def with_items(value: Any, items: Iterable[Any]) -> Any:
     """A container of the same class with other items, which come in the order of `items_of`."""
+    if is_made_of_tensors(value):
+        names, context = value.__tensor_flatten__()
+        parts = dict(zip(names, items, strict=True))
+        return type(value).__tensor_unflatten__(parts, context, value.size(), value.stride())
     if isinstance(value, tuple):
         # Of a named tuple the type takes its items one by one.
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

@@ -1207,6 +1207,70 @@ def test_a_session_checks_measures_and_checks_again(bench, tmp_path, select):
     assert select(records, phase="describe", cell="with_numpy")[-1]["flops"] == 18
 
 
+MADE_OF_TENSORS = """
+import profiler, torch
+
+class Quantized(torch.Tensor):
+    @staticmethod
+    def __new__(cls, data, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=scale.dtype)
+
+    def __init__(self, data, scale):
+        self.data_of, self.scale = data, scale
+
+    def __tensor_flatten__(self):
+        return ["data_of", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts, context, size, stride):
+        return Quantized(parts["data_of"], parts["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
+        raise NotImplementedError(str(operator))
+
+    def whole(self):
+        return self.data_of * self.scale
+
+product = profiler.Experiment("product")
+
+@product.inputs
+def inputs(n):
+    weights = torch.randint(-8, 8, (n, n), dtype=torch.int8)
+    return torch.randn(2, n), Quantized(weights, torch.rand(n))
+
+@product.variant
+def whole(x, w):
+    return x @ w.whole()
+
+@product.variant
+def scaled_later(x, w):
+    return (x @ w.data_of.float()) * w.scale
+
+@product.variant
+def unscaled(x, w):
+    return x @ w.data_of.float()
+
+@product.variant
+def rescaled(x, w):
+    return x @ Quantized(w.data_of, w.scale.mul_(2)).whole() / 2
+"""
+
+
+def test_an_input_that_is_made_of_tensors_is_checked_by_them(bench, tmp_path, select):
+    file = tmp_path / "mine.py"
+    file.write_text(MADE_OF_TENSORS)
+    names = ("whole", "scaled_later", "unscaled", "rescaled")
+    cells = tuple(JobCell(name, name, {"function": name}, "p", {"n": 64}) for name in names)
+    visits = tuple(JobVisit(cell.id, 0) for cell in cells)
+    records = bench.run(bench.job([], workload=str(file), cells=cells, visits=visits))
+    causes = {record["cell"]: record["cause"] for record in select(records, event="failed")}
+    assert causes.keys() == {"unscaled", "rescaled"}
+    assert "it writes into an input (w.scale)" in causes["rescaled"]
+    rechecked = select(records, event="finished", phase="recheck")
+    assert {record["cell"] for record in rechecked} == {"whole", "scaled_later"}
+
+
 SETTINGS = """
 import profiler, torch
 
