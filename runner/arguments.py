@@ -167,7 +167,8 @@ def _with_own_containers(value: Any) -> Any:
 
     A variant that takes an item out of a container, or puts one in, changes it for itself alone.
     """
-    if isinstance(value, Mapping) and not isinstance(value, dict):
+    is_other_mapping = isinstance(value, Mapping) and not isinstance(value, dict)
+    if is_other_mapping or is_made_of_tensors(value):
         return value
     items = items_of(value)
     return value if items is None else with_items(value, map(_with_own_containers, items))

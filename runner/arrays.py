@@ -79,9 +79,7 @@ def items_of(value: Any) -> list[Any] | None:
 def with_items(value: Any, items: Iterable[Any]) -> Any:
     """A container of the same class with other items, which come in the order of `items_of`."""
     if is_made_of_tensors(value):
-        names, context = value.__tensor_flatten__()
-        parts = dict(zip(names, items, strict=True))
-        return type(value).__tensor_unflatten__(parts, context, value.size(), value.stride())
+        return _made_of(value, items)
     if isinstance(value, tuple):
         # Of a named tuple the type takes its items one by one.
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -97,6 +95,28 @@ def with_items(value: Any, items: Iterable[Any]) -> Any:
         for part, item in zip(dataclasses.fields(value), items, strict=True):
             object.__setattr__(copied, part.name, item)
     return copied
+
+
+def _made_of(value: Any, parts: Iterable[Any]) -> Any:
+    """A tensor as `value`, made of other tensors; in float64 where these are, and its were not.
+
+    Its class need not make it: those of optimum-quanto 0.2.7 for AWQ cannot.
+    """
+    tensors = inner_tensors(value)
+    others = dict(zip(tensors, parts, strict=True))
+    are_widened = any(
+        others[name].dtype == torch.float64 != tensor.dtype for name, tensor in tensors.items()
+    )
+    made = torch.Tensor._make_wrapper_subclass(
+        type(value),
+        value.size(),
+        strides=value.stride(),
+        dtype=torch.float64 if are_widened else value.dtype,
+        device=value.device,
+        requires_grad=value.requires_grad,
+    )
+    vars(made).update(vars(value) | others)
+    return made
 
 
 def leaves(value: Any) -> Iterator[Any]:

@@ -1257,9 +1257,14 @@ def rescaled(x, w):
 """
 
 
-def test_an_input_that_is_made_of_tensors_is_checked_by_them(bench, tmp_path, select):
+REBUILT = 'return Quantized(parts["data_of"], parts["scale"])'
+
+
+@pytest.mark.parametrize("rebuilt", [REBUILT, 'raise ValueError("malformed")'])
+def test_an_input_that_is_made_of_tensors_is_checked_by_them(bench, tmp_path, select, rebuilt):
+    """Also where its class cannot make another tensor of other parts."""
     file = tmp_path / "mine.py"
-    file.write_text(MADE_OF_TENSORS)
+    file.write_text(MADE_OF_TENSORS.replace(REBUILT, rebuilt))
     names = ("whole", "scaled_later", "unscaled", "rescaled")
     cells = tuple(JobCell(name, name, {"function": name}, "p", {"n": 64}) for name in names)
     visits = tuple(JobVisit(cell.id, 0) for cell in cells)
