@@ -94,7 +94,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
 
     So a function that ends in `.to(torch.bfloat16)` gives its result before that is rounded, and
     one with constants of its own takes inputs in float64. Types of one byte stay: a function
-    quantizes to them; torch's products of them (`_scaled_mm`) are made in float64.
+    quantizes to them.
     """
 
     largest_step = 0.0
@@ -117,42 +117,16 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
         """Call an operator with float64 in place of narrower types."""
         del types
         kwargs = dict(kwargs or {})
-        if func in _SCALED_PRODUCTS:
-            return self._scaled_product(*args)
         if any(
             isinstance(argument, torch.Tensor) and argument.dtype == torch.float64
             for argument in args
         ):
             if (dtype := kwargs.get("dtype")) in _NARROWER:
                 kwargs["dtype"] = torch.float64
-                self._leave_out(dtype)
+                self.largest_step = max(self.largest_step, torch.finfo(dtype).eps)
             if not func._schema.is_mutable:  # which would write into copies
                 args = tuple(map(_widened, args))
         return func(*args, **kwargs)
-
-    def _scaled_product(self, left: Any, right: Any, *args: Any) -> torch.Tensor:
-        """Result of torch's `_scaled_mm` in float64, with a scale for all or for each row.
-
-        Raises NotImplementedError for other scales.
-        """
-        scale_left, scale_right, bias, _, dtype = (*args, None, None, None)[:5]
-        rows, columns = (left.shape[0], 1), (1, right.shape[1])
-        if not (
-            (scale_left.numel() == 1 or scale_left.shape == rows)
-            and (scale_right.numel() == 1 or scale_right.shape == columns)
-        ):
-            raise NotImplementedError("a scaled product with scales of blocks")
-        scale = scale_left.double() * scale_right.double()
-        if dtype in _NARROWER:
-            self._leave_out(dtype)
-        product: torch.Tensor = left.double() @ right.double() * scale
-        return product if bias is None else product + bias.double()
-
-    def _leave_out(self, dtype: torch.dtype) -> None:
-        self.largest_step = max(self.largest_step, torch.finfo(dtype).eps)
-
-
-_SCALED_PRODUCTS = (torch.ops.aten._scaled_mm.default,)
 
 
 def _widened(argument: Any) -> Any:

@@ -656,35 +656,6 @@ def test_the_reference_is_the_baseline_in_float64():
     assert seen == [(torch.float64, torch.int64, 2), own, own], "alike in its own types"
 
 
-@pytest.mark.parametrize("dim", [None, 1])
-@pytest.mark.parametrize("bias", [False, True])
-def test_a_product_of_quantized_matrices_is_made_in_float64_of_the_quantized_values(dim, bias):
-    experiment = Experiment("e")
-    experiment.inputs(lambda: (torch.randn(32, 64), torch.randn(48, 64)))
-
-    def quantized(x):
-        largest = x.abs().amax() if dim is None else x.abs().amax(dim, keepdim=True)
-        scale = torch.full_like(largest, 1 / 64)  # a power of 2: the same values in each type
-        return (x / scale).to(torch.float8_e4m3fn), scale.float()
-
-    @experiment.variant(name="f")
-    def f(x, w):
-        (left, scale), (right, scale_right) = quantized(x), quantized(w)
-        added = torch.ones(48, dtype=torch.bfloat16) if bias else None
-        return torch._scaled_mm(
-            *(left, right.t(), scale, scale_right.t()), bias=added, out_dtype=torch.bfloat16
-        )
-
-    workload, inputs, launch = prepared(experiment, {"function": "f"})
-    reference = workload.reference({}, inputs)
-    (left, scale), (right, scale_right) = map(quantized, inputs.positional)
-    exact = (left.double() * scale.double()) @ (right.double() * scale_right.double()).t() + bias
-    assert (reference.doubt, reference.result.dtype) == ("", torch.float64)
-    torch.testing.assert_close(reference.result, exact, rtol=1e-6, atol=1e-6)
-    assert reference.largest_step == torch.finfo(torch.bfloat16).eps
-    compare(as_tensors(launch(), "the result"), as_tensors(exact, "the reference"))
-
-
 IN_FLOAT64 = """
 import sys
 import torch
