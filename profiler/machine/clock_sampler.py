@@ -11,7 +11,7 @@ import csv
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -38,9 +38,8 @@ class ClockSampler:
 
     `gpu` is a UUID or an index, None (a run on the CPU) samples nothing. Each row is handed to the
     system as it is read, so that a kill loses none. No trouble with NVML or the disk ever reaches
-    the session: it ends the sampling, and `trouble` has its text. Where nothing could be read
-    there is no file. `processes` looks at the GPU once a second, and before the first sample. For
-    one use; `nvml` is pynvml.
+    the session: it ends the sampling. Where nothing could be read there is no file. `processes`
+    looks at the GPU once a second, and before the first sample. For one use; `nvml` is pynvml.
     """
 
     def __init__(
@@ -52,10 +51,6 @@ class ClockSampler:
         period_s: float = PERIOD_S,
         processes: GpuProcesses | None = None,
     ) -> None:
-        self.trouble: str | None = None
-        """Why there are no samples, or none after some time; None without a problem."""
-        self.rows = 0
-        """Samples written so far."""
         self._path = folder / CLOCKS_FILE
         self._gpu = gpu
         self._nvml = nvml
@@ -65,13 +60,9 @@ class ClockSampler:
         self._thread = threading.Thread(target=self._run_thread, name="clock-sampler", daemon=True)
 
     def __enter__(self) -> Self:
-        if self._gpu is None:
-            self.trouble = "no GPU is measured"
-            return self
-        try:
-            self._thread.start()
-        except RuntimeError as error:  # the system has no thread left to give
-            self.trouble = str(error)
+        if self._gpu is not None:
+            with suppress(RuntimeError):  # the system has no thread left to give
+                self._thread.start()
         return self
 
     def __exit__(
@@ -81,25 +72,15 @@ class ClockSampler:
         traceback: TracebackType | None,
     ) -> None:
         self._stop.set()
-        if self._thread.ident is None:
-            return
-        self._thread.join(_PATIENCE_S)
-        if self._thread.is_alive():
-            self.trouble = "NVML did not answer any more"
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_S)
 
     def _run_thread(self) -> None:
-        try:
-            # In this thread, because starting NVML can take longer than starting a session may.
-            with open_gpu(self._gpu, self._nvml) as opened:
-                if opened is None:
-                    self.trouble = "NVML does not know the GPU, or is not installed"
-                else:
-                    self._sample_clocks(*opened)
-        except OSError as error:  # `strerror` alone: the message would name the folder
-            self.trouble = f"{CLOCKS_FILE} cannot be written: {error.strerror}"
-        except Exception as error:
-            # The session goes on without clocks after any error.
-            self.trouble = f"{type(error).__name__}: {error}"
+        # NVML is opened in this thread, because starting it can take longer than starting a session
+        # may. The session goes on without clocks after any error.
+        with suppress(Exception), open_gpu(self._gpu, self._nvml) as opened:
+            if opened is not None:
+                self._sample_clocks(*opened)
 
     def _sample_clocks(self, nvml: Any, handle: Any) -> None:
         unanswered_polls = 0
@@ -116,13 +97,11 @@ class ClockSampler:
                 if row is None:
                     unanswered_polls += 1
                     if unanswered_polls == _SILENT_POLLS:
-                        self.trouble = "NVML gave no answer about the GPU"
                         return
                     continue
                 unanswered_polls = 0
                 table = table or self._opened_table(open_files)
                 table.writerow(row)
-                self.rows += 1
 
     def _opened_table(self, opened: ExitStack) -> Any:
         """Writer of the CSV file, which begins with its first row; missing is empty."""

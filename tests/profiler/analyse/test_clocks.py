@@ -106,8 +106,7 @@ def test_samples_are_written_while_the_session_runs(tmp_path):
     assert early.startswith(HEADER)
     assert early.count("\n") > nvml.enough
     clocks = read_clocks(tmp_path / CLOCKS_FILE)
-    assert sampler.trouble is None
-    assert len(clocks) == sampler.rows >= nvml.enough
+    assert len(clocks) >= nvml.enough
     first = clocks.iloc[0]
     assert (first["sm_mhz"], first["memory_mhz"], first["reasons"]) == (1515, 3201, 4)
     assert (first["temperature_c"], first["power_w"]) == (61, 690.5)
@@ -121,13 +120,18 @@ def test_file_names_no_machine(tmp_path):
 
 
 def test_gpu_can_be_named_by_its_index(tmp_path):
-    assert sample(tmp_path, FakeNvml(), gpu="0").rows > 0
+    sample(tmp_path, FakeNvml(), gpu="0")
+    assert len(read_clocks(tmp_path / CLOCKS_FILE)) > 0
 
 
 def test_a_second_sampler_goes_on_in_the_same_file_under_one_header(tmp_path):
-    rows = sample(tmp_path, FakeNvml()).rows + sample(tmp_path, FakeNvml()).rows
-    assert (tmp_path / CLOCKS_FILE).read_text().count("time_s") == 1
-    assert len(read_clocks(tmp_path / CLOCKS_FILE)) == rows
+    sample(tmp_path, FakeNvml())
+    first = (tmp_path / CLOCKS_FILE).read_text()
+    sample(tmp_path, FakeNvml())
+    both = (tmp_path / CLOCKS_FILE).read_text()
+    assert both.startswith(first)
+    assert both.count("time_s") == 1
+    assert len(read_clocks(tmp_path / CLOCKS_FILE)) == both.count("\n") - 1 > first.count("\n")
 
 
 def test_what_the_gpu_does_not_tell_is_empty(tmp_path):
@@ -144,22 +148,20 @@ def test_what_the_gpu_does_not_tell_is_empty(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("nvml", "gpu", "words"),
+    ("nvml", "gpu"),
     [
-        (FakeNvml(driver=False), "GPU-secret", "NVML does not know the GPU"),
-        (FakeNvml(), "GPU-other", "NVML does not know the GPU"),
-        (FakeNvml(), None, "no GPU is measured"),
-        (FakeNvml(dies_after=0), "0", "gave no answer"),
-        (FakeNvml({"nvmlDeviceGetTemperature": RuntimeError("odd")}), "0", "RuntimeError: odd"),
+        (FakeNvml(driver=False), "GPU-secret"),
+        (FakeNvml(), "GPU-other"),
+        (FakeNvml(), None),
+        (FakeNvml(dies_after=0), "0"),
+        (FakeNvml({"nvmlDeviceGetTemperature": RuntimeError("odd")}), "0"),
     ],
 )
-def test_where_nvml_fails_there_is_no_file_and_a_reason(tmp_path, nvml, gpu, words):
+def test_where_nvml_fails_there_is_no_file_and_no_error(tmp_path, nvml, gpu):
     sampler = ClockSampler(tmp_path, gpu, nvml=nvml, period_s=0.0)
     with sampler:
         if gpu is not None:
             sampler._thread.join(WAIT_S)
-    assert words in sampler.trouble
-    assert sampler.rows == 0
     assert not (tmp_path / CLOCKS_FILE).exists()
     assert nvml.open == 0
 
@@ -169,8 +171,8 @@ def test_a_gpu_that_is_lost_ends_the_sampling_and_keeps_its_rows(tmp_path):
     sampler = ClockSampler(tmp_path, "0", nvml=nvml, period_s=0.0)
     with sampler:
         sampler._thread.join(WAIT_S)
-    assert "gave no answer" in sampler.trouble
-    assert len(read_clocks(tmp_path / CLOCKS_FILE)) == sampler.rows == 7
+    assert not sampler._thread.is_alive()
+    assert len(read_clocks(tmp_path / CLOCKS_FILE)) == 7
     assert nvml.open == 0
 
 
@@ -190,9 +192,8 @@ def test_one_silent_poll_does_not_end_it(tmp_path):
     )
     nvml.answers = answers | {"nvmlDeviceGetPowerUsage": nvml.NVMLError("not supported")}
     nvml.nvmlDeviceGetTemperature = lambda *_: temperature()
-    sampler = sample(tmp_path, nvml)
-    assert sampler.trouble is None
-    assert sampler.rows >= 5
+    sample(tmp_path, nvml)
+    assert len(read_clocks(tmp_path / CLOCKS_FILE)) >= 5
 
 
 def test_a_folder_that_cannot_be_written_costs_the_samples_only(tmp_path):
@@ -200,8 +201,7 @@ def test_a_folder_that_cannot_be_written_costs_the_samples_only(tmp_path):
     sampler = ClockSampler(tmp_path / "gone", "0", nvml=nvml, period_s=0.0)
     with sampler:
         sampler._thread.join(WAIT_S)
-    assert "No such file" in sampler.trouble
-    assert str(tmp_path) not in sampler.trouble
+    assert not (tmp_path / "gone").exists()
     assert nvml.open == 0
 
 
@@ -216,7 +216,7 @@ def test_nvml_that_hangs_neither_holds_the_session_nor_writes_later(tmp_path, mo
 
     nvml.nvmlDeviceGetTemperature = hang
     sampler = sample(tmp_path, nvml, until=hanging)
-    assert "did not answer" in sampler.trouble
+    assert sampler._thread.is_alive()
     answer.set()
     sampler._thread.join(WAIT_S)
     assert not (tmp_path / CLOCKS_FILE).exists()
