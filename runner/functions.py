@@ -64,6 +64,8 @@ class FunctionWorkload:
         self._functions = experiment.functions
         self._tuned: list[Row] = []
         """Autotuned configurations of the baseline, which is tuned when it makes the reference."""
+        self._refusals: dict[str, str] = {}
+        """Why the baseline takes no float64, by problem: it is not asked for each of its inputs."""
         self.flops = self._amount_function("flops")
         self.bytes = self._amount_function("bytes")
 
@@ -165,6 +167,9 @@ class FunctionWorkload:
         return self._own_as_reference(problem, inputs, doubt)
 
     def _reference_in_float64(self, problem: Parameters, inputs: Arguments) -> Reference:
+        refusal = self._refusals.get(repr(problem))
+        if refusal is not None:
+            return self._own_as_reference(problem, inputs, refusal)
         narrow = WithoutNarrowTypes()
         in_float64 = partial(self._in_float64, problem)
         without_narrow = partial(in_float64, within=narrow)
@@ -178,6 +183,7 @@ class FunctionWorkload:
             else:
                 if compute is without_narrow or not _is_rounded(wide, inputs):
                     return self._wide_reference(problem, inputs, compute, wide, narrow.largest_step)
+        self._refusals[repr(problem)] = doubt
         # Where that fails, too, its own error says why.
         return self._own_as_reference(problem, inputs, doubt)
 
