@@ -49,11 +49,63 @@ def test_kernels_of_a_file_are_launched_checked_and_measured(tmp_path, collector
             assert cell["metrics"]["duration_ns"]["median"] > 0
 
 
-def test_the_example_of_several_launches_is_right_and_both_kernels_are_in_its_samples(tmp_path):
-    page = (ROOT / "docs/cuda-file.md").read_text("utf-8").partition("## Several launches")[2]
-    (tmp_path / "column_sums.cu").write_text(page.split("```cuda\n")[1].partition("```")[0])
-    spec = tmp_path / "means.yaml"
+def example(heading, folder, source):
+    """The experiment under a heading of the document, with its source beside it."""
+    page = (ROOT / "docs/cuda-file.md").read_text("utf-8").partition(f"## {heading}")[2]
+    (folder / source).write_text(page.split("```cuda\n")[1].partition("```")[0])
+    spec = folder / "example.yaml"
     spec.write_text(page.split("```yaml\n")[1].partition("```")[0])
+    return spec
+
+
+HOST = """
+#include <cstdio>
+#include <cstdlib>
+void exits(const float* x, float* out, int rows, int columns, cudaStream_t) {
+    std::printf("no such size\\n");
+    std::exit(3);
+}
+void too_large(const float* x, float* out, int rows, int columns, cudaStream_t stream) {
+    max_of_row<128><<<rows, 2048, 0, stream>>>(x, out, columns);
+}
+void forgets(const float* x, float* out, int rows, int columns, cudaStream_t stream) {
+    max_of_row<128><<<rows / 2, 128, 0, stream>>>(x, out, columns);
+}
+void waits(const float* x, float* out, int rows, int columns, cudaStream_t) {
+    max_of_row<128><<<rows, 128>>>(x, out, columns);
+    cudaDeviceSynchronize();
+}
+"""
+HOST_CAUSES = {
+    "exits": ("crashed", "exited with code 3 (last printed: no such size), in check"),
+    "too_large": ("raised", "the host function left an error of a call behind: invalid "),
+    "forgets": ("wrong_result", "nan"),
+}
+
+
+@pytest.mark.parametrize("collector", ["ncu", "cupti", "cuda_events"])
+def test_host_functions_are_called_checked_and_measured(tmp_path, collector):
+    spec = example("Host functions", tmp_path, "row_max.cu")
+    with (tmp_path / "row_max.cu").open("a") as source:
+        source.write(HOST)
+    names = (*HOST_CAUSES, "waits")
+    entries = "".join(f"    - {{name: {name}, function: {name}}}\n" for name in names)
+    text = spec.read_text().replace("problems:", f"{entries}problems:")
+    spec.write_text(text.replace("columns: [1024, 16384]", "columns: 1024"))
+    flags = ("--set", f"collect.collectors={collector}", "--no-explain")
+    done, cells = measured(spec, "--blocks", "6", *flags)
+    assert done.returncode == 4, done.stderr
+    found = {cell["variant"]: cell for cell in cells}
+    for name in ("torch", "as it is", "small blocks", "waits"):
+        assert found[name]["outcome"] == "measured", found[name]
+        assert found[name]["metrics"]["duration_ns"]["median"] > 0
+    for name, (outcome, cause) in HOST_CAUSES.items():
+        assert found[name]["outcome"] == outcome, found[name]
+        assert cause in found[name]["cause"]
+
+
+def test_the_example_of_several_launches_is_right_and_both_kernels_are_in_its_samples(tmp_path):
+    spec = example("Several launches", tmp_path, "column_sums.cu")
     done, cells = measured(spec, "--blocks", "6")
     assert done.returncode == 0, done.stderr
     assert {cell["outcome"] for cell in cells} == {"measured"}
@@ -125,10 +177,7 @@ def test_tensors_of_pointers_clusters_and_cooperative_launches_run(tmp_path):
 
 
 def test_the_example_with_cub_is_right(tmp_path):
-    page = (ROOT / "docs/cuda-file.md").read_text("utf-8").partition("## CUB, Thrust")[2]
-    (tmp_path / "row_sums.cu").write_text(page.split("```cuda\n")[1].partition("```")[0])
-    spec = tmp_path / "row_sums.yaml"
-    spec.write_text(page.split("```yaml\n")[1].partition("```")[0])
+    spec = example("CUB, Thrust", tmp_path, "row_sums.cu")
     done, cells = measured(spec, "--blocks", "6", "--fast", "--no-explain")
     assert done.returncode == 0, done.stderr
     assert {cell["outcome"] for cell in cells} == {"measured"}
