@@ -25,7 +25,7 @@ from profiler.machine.environment import (
     Gpu,
     architecture_of,
     find_gpu,
-    nvcc_version,
+    nvcc_version_number,
     package_version,
 )
 from profiler.machine.installs import (
@@ -266,7 +266,7 @@ def check_nvcc(machine: InspectedMachine) -> Check:
         path = find_nvcc(machine.environ)
     except EnvironmentUnusable as error:
         return Check("nvcc", Status.MISSING, error.message, error.remedy or "")
-    version = nvcc_version(path)
+    version = nvcc_version_number(path)
     if version is None:
         remedy = "Install the CUDA toolkit again, or put the bin folder of another one on PATH."
         return Check("nvcc", Status.MISSING, f"{path} cannot be run", remedy)

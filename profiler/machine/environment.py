@@ -208,7 +208,7 @@ def host_facts(source: Path | None = None) -> HostFacts:
     """
     commit, dirty = _recorded_commit(source)
     try:
-        nvcc = nvcc_version(find_nvcc())
+        nvcc = nvcc_version_number(find_nvcc())
     except EnvironmentUnusable:  # only a build needs nvcc
         nvcc = None
     return {
@@ -229,8 +229,8 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def nvcc_version(nvcc: Path) -> str | None:
-    """Version of an nvcc (`13.0.88`), or None where it cannot be run."""
+def nvcc_version_number(nvcc: Path) -> str | None:
+    """Version number of an nvcc (`13.0.88`), or None where it cannot be run."""
     match = re.search(r"\bV(\d+(?:\.\d+)+)", _command_output(str(nvcc), "--version") or "")
     return match[1] if match else None
 

@@ -10,7 +10,7 @@ from profiler.machine.environment import (
     Gpu,
     find_gpu,
     host_facts,
-    nvcc_version,
+    nvcc_version_number,
     package_version,
     probe_environment,
     visible_gpus,
@@ -183,8 +183,8 @@ def test_versions_of_tools(tmp_path):
     nvcc = tmp_path / "nvcc"
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
-    assert nvcc_version(nvcc) == "13.0.88"
-    assert nvcc_version(tmp_path / "absent") is None
+    assert nvcc_version_number(nvcc) == "13.0.88"
+    assert nvcc_version_number(tmp_path / "absent") is None
     assert package_version("no-such-package-of-anyone") is None
 
 

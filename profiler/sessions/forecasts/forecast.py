@@ -177,7 +177,8 @@ def forecast(
             _program_forecast(session, held.get(session.name, NO_VISITS), newest)
             for session in plan.sessions
         )
-    return tuple(_sessions(plan, experiment.collect, held, newest_run(out, plan.experiment, gpu)))
+    earlier = newest_run_on_gpu(out, plan.experiment, gpu)
+    return tuple(_sessions(plan, experiment.collect, held, earlier))
 
 
 def run_forecast(
@@ -212,7 +213,7 @@ def explain_seconds(
     else:
         has_reference = bool({*plan.references} - {plan.baseline})
         cells = min(MOST_EXPLAINED, sum(sorted(problems.values())[-2:]), (2 + has_reference) * 2)
-    same_gpu = newest_run(out, plan.experiment, gpu)
+    same_gpu = newest_run_on_gpu(out, plan.experiment, gpu)
     earlier = () if same_gpu is None else costs_of_run(same_gpu, plan.problem_of)
     explain_costs = [costs for record, costs in earlier if record.kind == SessionKind.EXPLAIN]
     explained = {cell for costs in explain_costs for cell in (*costs.visits, *costs.first_visits)}
@@ -343,7 +344,7 @@ def around_visits(run: RunFolder) -> float:
     return around_s / len({span.row for span in spans if span.row != PROFILER})
 
 
-def newest_run(
+def newest_run_on_gpu(
     out: Path, experiment: str, gpu: str | None, besides: Path | None = None
 ) -> RunFolder | None:
     """The newest run of an experiment on a GPU model, except `besides`; None without a run."""

@@ -20,7 +20,7 @@ from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Executions
 from profiler.sessions.execution import Meanwhile
-from profiler.sessions.forecasts.forecast import newest_run, rest_of
+from profiler.sessions.forecasts.forecast import newest_run_on_gpu, rest_of
 from profiler.sessions.forecasts.rest import RestForecast
 from profiler.sessions.forecasts.session_costs import (
     SessionCosts,
@@ -159,7 +159,7 @@ class Measurement:
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
         """Costs of the sessions of the newest other run on this GPU model; empty without one."""
         out, gpu = self.book.run.path.parent.parent, self.book.execution.machine.environment.gpu
-        run = newest_run(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
+        run = newest_run_on_gpu(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
         return costs_of_run(run, self.book.plan.problem_of) if run is not None else []
 
     def _expected(
