@@ -391,10 +391,14 @@ def test_a_name_without_runs_is_its_recording(tmp_path, monkeypatch):
         find_run("sums", Path("reports"))
 
 
-def test_a_file_of_a_run_stands_for_it_and_a_mistyped_name_is_hinted_at(tmp_path):
+def test_a_file_of_a_run_stands_for_it_and_a_mistyped_name_is_hinted_at(tmp_path, monkeypatch):
     folder = tmp_path / "reports" / put(tmp_path / "reports", summary({"a": 0.5}))
     (folder / "run.json").write_text(json.dumps(RECORD))
     assert find_run(str(folder / "index.html"), tmp_path) == folder
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_run(f"~/{folder.relative_to(tmp_path)}", Path("reports")) == folder
+    with pytest.raises(UsageError, match="~nobody-here/x: neither a run"):
+        find_run("~nobody-here/x", Path("reports"))
     with pytest.raises(UsageError, match=r"smus: neither a run .*; did you mean 'sums'"):
         find_run("smus", tmp_path / "reports")
 

@@ -7,6 +7,7 @@ Its manifest is `run.json`: what was measured, when, on which machine and with w
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import zipfile
 import zlib
@@ -53,7 +54,8 @@ def find_run(text: str, out: Path) -> Path:
     of runs (its newest), or an experiment: its newest run under `out`, or its recording in the
     folder here; `NAME~1` is the run before the newest.
     """
-    path = Path(text)
+    # Path.expanduser raises where no user has the name behind `~`.
+    path = Path(os.path.expanduser(text))  # noqa: PTH111
     if RunFolder(path).exists() or (path.suffix == ARCHIVE_SUFFIX and path.is_file()):
         return path
     if path.is_file() and RunFolder(path.parent).exists():
