@@ -74,7 +74,7 @@ def write_small(profiler, **collect):
         (["plan", "mine.yaml", "--baseline", "wel"], "did you mean 'well'"),
         (["plan", "mine.yaml", "--color", "purple"], "--color purple"),
         (["plan", "mine.yaml", "--json", "file/x"], "--json file/x"),
-        (["run", "mine.yaml", "--replay", "nowhere"], "not a run folder"),
+        (["run", "mine.yaml", "--replay", "nowhere"], "nowhere: neither a run folder nor"),
         (["run", "mine.yaml", "--open", "--no-report"], "leaves out: give one of them"),
         (
             ["run", "mine.yaml", "--json", "one", "--markdown", "one"],

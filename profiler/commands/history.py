@@ -18,7 +18,7 @@ from profiler.history.trends import History, Trend, find_history
 from profiler.machine.console import make_console
 from profiler.model import SCHEMA_VERSION, slug
 from profiler.notices import counted
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder
 from profiler.run_folder.runs import recordings_here, require_folder, runs
@@ -40,7 +40,7 @@ def show_history(request: HistoryRequest) -> ExitCode:
             rebuild(request.reports, warn, _recordings(request))
     for file in request.imported or ():
         with stages.stage(f"Reading {file}"):
-            store.add(read_answers(file))
+            store.add(read_answers(file, request.reports))
     if request.experiment is None:
         return _list(store, request.color)
     from profiler.render.trends import history_lines, render_history
@@ -163,15 +163,18 @@ def _reread_runs(
     for path in (*(run.path for run in runs(out)), *recordings):
         try:
             if path in recordings:
-                yield from read_answers(path)
+                yield from read_answers(path, out)
             elif (path / SUMMARY_JSON_FILE).exists():
                 yield answers_of_folder(RunFolder(path), read_json(path / SUMMARY_JSON_FILE), out)
         except ProfilerError as error:
             warn(f"left out: {error}")
 
 
-def read_answers(path: Path) -> Sequence[HistoryRun]:
-    """Answers of a run, a recording, or a file of benchmark v3 records; raises UsageError."""
+def read_answers(path: Path, out: Path) -> Sequence[HistoryRun]:
+    """Answers of a run as `find_run` takes it, or of a file of benchmark v3 records.
+
+    Raises UsageError for anything else.
+    """
     if path.suffix in (".json", ".jsonl"):
         runs = answers_of_records(_records(path), path.name)
         if not runs:
@@ -180,7 +183,7 @@ def read_answers(path: Path) -> Sequence[HistoryRun]:
     from profiler.commands.report import read_run
     from profiler.findings.find import find
 
-    run = open_run(path)
+    run = open_run(find_run(str(path), out))
     return [answers_of_findings(find(read_run(run)), run)]
 
 

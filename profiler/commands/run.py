@@ -48,7 +48,7 @@ from profiler.planning.readiness import check_ready, cpu_notice
 from profiler.planning.session_plans import NCU, sessions_differ_on
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import find_run, open_run
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.runs import create_run, find_recording, require_folder
 from profiler.run_folder.seconds import seconds_line
@@ -250,7 +250,7 @@ def _machine_or_recording(
 ) -> Machine | RunFolder:
     """The local machine if it can measure the experiment; else a recording."""
     if request.replay is not None:
-        recording = open_run(request.replay)
+        recording = open_run(find_run(str(request.replay), request.out))
         _warn_of_replay(recording, reporter)
         return recording
     try:

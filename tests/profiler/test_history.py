@@ -307,7 +307,7 @@ def record(value, **changed):
 def test_records_of_others_are_read(tmp_path):
     file = tmp_path / "records.json"
     file.write_text(json.dumps([record([1.0, 3.0, 2.0]), record([9.0], timestamp=1764090000)]))
-    older, newer = read_answers(file)
+    older, newer = read_answers(file, tmp_path)
     nightly = record([1.0], dependencies={"torch": {"version": "2.9.0.dev20250801+cu128"}})
     assert answers_of_records([nightly], "f")[0].versions == {"torch": "2.9.0.dev20250801+cu128"}
     assert older.experiment == "tritonbench"
@@ -317,13 +317,15 @@ def test_records_of_others_are_read(tmp_path):
     assert (answer.value, answer.n) == (2.0, 3)
     assert newer.answers[0].low is None
     file.with_suffix(".jsonl").write_text(json.dumps(record([1.0])) + "\n")
-    assert len(read_answers(file.with_suffix(".jsonl"))) == 1
+    assert len(read_answers(file.with_suffix(".jsonl"), tmp_path)) == 1
     file.write_text("\ufeff" + json.dumps([record([1.0])]), "utf-8")
-    assert len(read_answers(file)) == 1
+    assert len(read_answers(file, tmp_path)) == 1
     for empty in ("", "[]", json.dumps(record([]))):
         file.write_text(empty)
         with pytest.raises(UsageError, match="holds no number of a benchmark v3 record"):
-            read_answers(file)
+            read_answers(file, tmp_path)
+    with pytest.raises(UsageError, match=r"nowhere/index\.html: neither a run folder nor"):
+        read_answers(tmp_path / "nowhere/index.html", tmp_path)
     for wrong in ({"metric": 1}, [], 3, record(["x"]), record([1.0], timestamp="soon")):
         with pytest.raises(UsageError, match="record 1 is no benchmark v3 record"):
             answers_of_records([wrong], "file")

@@ -17,6 +17,7 @@ from profiler.findings import document as document_module
 from profiler.findings import find as find_module
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
+from profiler.run_folder.archive import unpack
 from profiler.run_folder.load import assemble as assemble_module
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.sessions.progress import ProgressReporter
@@ -181,7 +182,7 @@ def test_without_a_gate_nothing_is_said_of_one(replay):
     assert "--fail-on" not in err
 
 
-def replayed(tmp_path, *overrides, name=NAME, only=ONLY):
+def replayed(tmp_path, *overrides, name=NAME, only=ONLY, recording=None):
     """Document of a replay with these overrides, and what stderr said."""
     out, err = io.StringIO(), io.StringIO()
     reporter = ProgressReporter(
@@ -194,7 +195,7 @@ def replayed(tmp_path, *overrides, name=NAME, only=ONLY):
         settings=overrides,
         json_target=str(target),
         only=only,
-        replay=recording_of(name),
+        replay=recording or recording_of(name),
         no_report=True,
     )
     run_experiment(request, reporter)
@@ -212,6 +213,13 @@ def test_a_replay_says_which_settings_do_nothing_in_it_and_heeds_the_others(tmp_
     assert "(in full with --verbose, and in the page): " in err
     assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
     assert found["cells"] != plain["cells"], "the margin is that of the verdicts"
+
+
+def test_a_page_stands_for_its_run_in_a_replay(tmp_path):
+    page = unpack(recording_of(NAME), tmp_path / "run") / "index.html"
+    page.touch()
+    document, _ = replayed(tmp_path, recording=page)
+    assert document["replayed"]["gpu"]
 
 
 def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path, monkeypatch):
