@@ -135,6 +135,20 @@ def test_a_command_may_be_a_list_with_numbers(load):
     assert workload.workload.kernel_filter({}) is None
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [
+        *(f"{section}:\n" for section in ("collect", "build", "page", "tolerance", "search")),
+        *(f"{section}:\n" for section in ("problems", "exclude", "questions")),
+        "collect:\n  metrics:\n  timeline:\n",
+        "build:\n  # flags: [-O3]\n",
+        "build:\n  flags:\n",
+    ],
+)
+def test_a_section_without_content_is_as_if_absent(load, empty):
+    assert load(MINIMAL + empty).experiment == load(MINIMAL).experiment
+
+
 def test_scientific_notation_is_a_number_and_yes_is_true(load):
     text = HEAD + "variants: {list: [{a: 1e-3, b: 2E6, c: yes, d: '1e3', e: -1.5e+2}]}\n"
     items = load(text).experiment.variants.list
@@ -290,10 +304,7 @@ def test_what_yaml_would_misread(complaints, text, line):
             "spec.yaml:3: variants: must be a mapping, not 'one'",
         ),
         (MINIMAL + "problems: {}\n", "spec.yaml:4: problems: needs at least one of list, matrix"),
-        (
-            MINIMAL + "collect:\n",
-            "spec.yaml:4: collect: must be a mapping, not nothing",
-        ),
+        (HEAD + "variants:\n", "spec.yaml:3: variants: must be a mapping, not nothing"),
         (
             MINIMAL + "collect: {blocks: true}\n",
             "spec.yaml:4: collect.blocks: must be a whole number, not true",

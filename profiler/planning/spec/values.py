@@ -18,7 +18,9 @@ from pydantic import (
     Strict,
     StringConstraints,
     WithJsonSchema,
+    model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from profiler.errors import close_hint
@@ -129,12 +131,30 @@ Grid = Annotated[dict[ParameterName, Values], Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], BeforeValidator(as_list), AfterValidator(unique), OrSingle()]
 
 
+def _is_section(field: FieldInfo) -> bool:
+    """Whether a field is a mapping or a list that may be left out."""
+    default = field.get_default(call_default_factory=True)
+    return isinstance(default, dict | tuple | BaseModel)
+
+
 class SpecModel(BaseModel):
     """A mapping of the file: unknown keys are refused, nothing changes after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     _SHORT_FORM: ClassVar[dict[str, Any] | None] = None
     """JSON Schema of what is short for the mapping; None: nothing is."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_sections(cls, value: object) -> object:
+        """The mapping without optional mappings and lists that are empty.
+
+        To YAML a key whose lines are all comments has the value null.
+        """
+        if not isinstance(value, dict) or None not in value.values():
+            return value
+        sections = {name for name, field in cls.model_fields.items() if _is_section(field)}
+        return {key: v for key, v in value.items() if v is not None or key not in sections}
 
     @classmethod
     def __get_pydantic_json_schema__(
