@@ -11,10 +11,10 @@ from pathlib import Path
 
 from as_read import printed
 from lxml import html
-from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page, summary_of
+from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page
 
 from profiler.commands.explain import ExplainRequest, explained_pair
-from profiler.commands.output import dump
+from profiler.commands.output import dump, report_document
 from profiler.findings.why.document import explain_document, idle_document
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.render.console.explain import explain_text, idle_text
@@ -51,7 +51,7 @@ def recordings():
 
 def summary(findings):
     """Text of summary.json: of each cell its outcome and its judged number, without builds."""
-    document = dict(summary_of(findings))
+    document = report_document(findings)
     del document["builds"], document["seconds"]
     primary = findings.numbers.primary.name
     document["cells"] = [
@@ -63,7 +63,7 @@ def summary(findings):
         | (cell["metrics"].get(primary) or {})
         for cell in document["cells"]
     ]
-    return _json_text(_in_six_digits(json.dumps(document)))
+    return _json_text(_in_six_digits(dump(document)))
 
 
 def page(findings):

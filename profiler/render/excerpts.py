@@ -256,7 +256,8 @@ def metric_figure(
         _draw_panel(panel, findings, cells, quantity, against_quantity)
         panel.set_title(panel_problem.name, fontsize=9)
     _add_legend(figure, panels, len(measured) - len(panels), findings)
-    _hide_overlapping_labels(figure)
+    if against is not None:
+        _hide_overlapping_labels(figure)
     return figure
 
 

@@ -327,7 +327,7 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
     identity = launches.reindex(columns=list(IDENTITY)).astype(object)
     keys = pd.DataFrame({name: identity[name].map(word) for name in IDENTITY}, dtype=object)
     codes = keys.groupby(list(IDENTITY), sort=False).ngroup()
-    values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce").groupby(codes)
+    values = launches[list(metrics)].groupby(codes)
     duration = launches.get(DURATION, pd.Series(math.nan, index=launches.index)).groupby(codes)
     # Groups are numbered as they come: so are the first rows of each.
     table = keys[~codes.duplicated()].reset_index(drop=True)
@@ -357,12 +357,7 @@ def word(value: object) -> str:
 
 
 def _metrics(launches: pd.DataFrame) -> tuple[str, ...]:
-    numeric = [
-        str(name)
-        for name in launches.columns
-        if name not in _NOT_METRICS
-        and pd.api.types.is_numeric_dtype(launches[name])
-        and launches[name].notna().any()
-    ]
+    known = launches.select_dtypes(["number", "bool"]).notna().any()
+    numeric = [str(name) for name in known.index[known] if name not in _NOT_METRICS]
     catalogued = [name for name in CATALOGUE if name in numeric]
     return tuple(dict.fromkeys([*catalogued, *numeric]))
