@@ -115,6 +115,7 @@ def kernel_lists_by_cell(samples: pd.DataFrame) -> dict[str, list[tuple[str, ...
     return lists
 
 
+@cache
 def plain_kernel(name: str) -> str:
     """A kernel's name without namespaces, template arguments and parameters, for a sentence.
 

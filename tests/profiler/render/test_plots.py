@@ -20,6 +20,11 @@ def findings():
     return findings_of_recording(SOFTMAX)
 
 
+@pytest.fixture(scope="module")
+def run():
+    return profiler.load(RECORDINGS / "transpose.zip")
+
+
 def test_a_panel_has_the_right_versions_of_a_problem_the_lowest_first(findings):
     figure = metric_figure(findings, "duration_ns")
     assert len(figure.axes) == min(len(findings.programs.problems), MOST_PANELS)
@@ -98,16 +103,16 @@ def test_files_of_each_kind(monkeypatch, tmp_path, capsys, kind, magic):
         assert re.search('path id="(DejaVuSerif|STIXGeneral)', files[0].read_text())
 
 
-def test_a_run_plots_itself():
-    figure = profiler.load(RECORDINGS / "transpose.zip").plot("l2_hit_pct")
+def test_a_run_plots_itself(run):
+    figure = run.plot("l2_hit_pct")
     assert figure.axes[0].get_xlabel() == "L2 hit rate (%)"
     assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows it without pyplot"
 
 
 @pytest.mark.parametrize("arguments", [{"metric": None}, {"problem": 512}, {"problem": ["512"]}])
-def test_other_types_are_refused_like_wrong_names(arguments):
+def test_other_types_are_refused_like_wrong_names(run, arguments):
     with pytest.raises(UsageError, match=r"metric None|No problem is called") as refused:
-        profiler.load(RECORDINGS / "transpose.zip").plot(**arguments)
+        run.plot(**arguments)
     assert refused.value.remedy.startswith("Name one")
 
 
