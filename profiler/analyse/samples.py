@@ -512,8 +512,10 @@ def has_metrics(samples: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """
     parts_of = {name: CATALOGUE[name].needs for name in names if _may_disagree(name)}
     columns = [*dict.fromkeys([*names, *(part for parts in parts_of.values() for part in parts)])]
-    values = samples.reindex(columns=["cell", *columns])
-    counted = values[columns].notna().groupby(values["cell"], sort=False).any()
+    cell, cells = pd.factorize(samples["cell"])
+    has_values = np.zeros((len(cells), len(columns)), dtype=bool)
+    np.logical_or.at(has_values, cell, samples.reindex(columns=columns).notna().to_numpy())
+    counted = pd.DataFrame(has_values, index=pd.Index(cells, name="cell"), columns=columns)
     return counted[[*names]].assign(
         **{name: counted[name] | counted[[*parts]].all(axis=1) for name, parts in parts_of.items()}
     )

@@ -326,19 +326,19 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
     """
     untimed_ns, overlap = _untimed_and_overlap(pairs, "")
     other_untimed_ns, other_overlap = _untimed_and_overlap(pairs, "against_")
-    ratio = pairs["ratio"]
-    whole_ratio = (
-        ratio
-        * (1 + untimed_ns / pairs["median"])
-        / (1 + other_untimed_ns / pairs["against_median"])
+    # Arrays: operations on columns take pandas most of the time of a comparison of a few pairs.
+    ratio, median, other_median = (
+        _column(pairs, name) for name in ("ratio", "median", "against_median")
     )
-    margin, verdict = np.log1p(pairs["margin"]), pairs["verdict"]
-    faster, same, slower = (
-        verdict == stated for stated in (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
+    whole_ratio = ratio * (1 + untimed_ns / median) / (1 + other_untimed_ns / other_median)
+    margin, verdict = np.log1p(_column(pairs, "margin")), pairs["verdict"].to_numpy(dtype=object)
+    faster, same, slower, unclear = (
+        verdict == stated
+        for stated in (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER, Verdict.UNCLEAR)
     )
     untimed = pairs[["waiting_ns", "against_waiting_ns", "copies_ns", "against_copies_ns"]]
     # More blocks would not decide what waits or copies, and is UNCLEAR for another reason.
-    open_ones = same | ((verdict == Verdict.UNCLEAR) & (untimed > 0).any(axis=1))
+    open_ones = same | (unclear & (untimed.to_numpy(dtype=np.float64) > 0).any(axis=1))
     by_untimed = (untimed_ns != other_untimed_ns) & (
         (faster & (whole_ratio >= 1))
         | (slower & (whole_ratio <= 1))
@@ -349,11 +349,12 @@ def overturned_by_launches(pairs: pd.DataFrame) -> pd.Series[Any]:
         | (slower & (ratio / overlap <= 1))
         | (same & (np.log(np.maximum(ratio * other_overlap, overlap / ratio)) > margin))
     )
-    overturned = pairs[by_overlap | by_untimed]
+    is_overturned = by_overlap | by_untimed
+    overturned = pairs[is_overturned]
     reasons = [
         Reason.OVERLAP if overlaps else _untimed_reason(pair)
         for overlaps, (_, pair) in zip(
-            by_overlap[overturned.index], overturned.iterrows(), strict=True
+            by_overlap[is_overturned], overturned.iterrows(), strict=True
         )
     ]
     # A list, because NumPy makes plain text of members of this enum.
@@ -368,21 +369,20 @@ def _untimed_reason(pair: pd.Series[Any]) -> Reason:
     return Reason.COPIES if copies else Reason.GAPS
 
 
-def _untimed_and_overlap(pairs: pd.DataFrame, prefix: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
+def _untimed_and_overlap(pairs: pd.DataFrame, prefix: str) -> tuple[Floats, Floats]:
     """Time in ns that sums of kernels leave out; how many times shorter overlap can make these.
 
     Of the columns of `overturned_by_launches` with this prefix.
     """
     kernels, longest, at_once, waiting_ns, copies_ns, median = (
-        pairs[f"{prefix}{name}"].astype(float)
+        _column(pairs, f"{prefix}{name}")
         for name in ("kernels", "longest_kernel_ns", *UNTIMED, "median")
     )
-    is_sum = kernels.notna()
-    at_once = at_once.where(is_sum, 1.0).fillna(1.0)
-    gaps_ns = (kernels - 1).where(at_once <= 1, 0.0) * GAP_NS
-    untimed_ns = gaps_ns + copies_ns.fillna(0.0)
-    untimed_ns = untimed_ns.clip(lower=(waiting_ns - median).fillna(0.0)).where(is_sum, 0.0)
-    return untimed_ns, at_once.clip(upper=(median / longest).fillna(np.inf))
+    is_sum = ~np.isnan(kernels)
+    at_once = np.where(is_sum & ~np.isnan(at_once), at_once, 1.0)
+    gaps_ns = np.where(at_once <= 1, kernels - 1, 0.0) * GAP_NS
+    untimed_ns = np.fmax(gaps_ns + np.nan_to_num(copies_ns), np.fmax(waiting_ns - median, 0.0))
+    return np.where(is_sum, untimed_ns, 0.0), np.fmin(at_once, median / longest)
 
 
 def find_contenders(
