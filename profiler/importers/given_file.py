@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,14 @@ from profiler.errors import ParseError
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.notices import Notice, NoticeKind, counted_kind, severity, text
 from profiler.outside_text import safe
-from profiler.parse.bounded_files import GZIP_MAGIC, decoded, is_packed, read_content, unpack
+from profiler.parse.bounded_files import (
+    GZIP_MAGIC,
+    LINE_COLOURS,
+    decoded,
+    is_packed,
+    read_content,
+    unpack,
+)
 
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 SQLITE = "SQLite format 3\0"
@@ -27,6 +35,7 @@ SQLITE = "SQLite format 3\0"
 _MESSAGE_KEYS = ("log", "message", "msg", "textPayload")
 """Keys of the message in a JSON log: of Docker, of most loggers, of Google's cloud."""
 _LONGEST_MESSAGE = 1 << 16
+_LINE_COLOURS = re.compile(LINE_COLOURS, re.MULTILINE)
 HEAD_BYTES = 1 << 18
 """Bytes of the head of a file; a trace has its facts on devices and processes in it."""
 
@@ -104,6 +113,12 @@ class GivenFile:
 
 
 def _readable_text(content: bytes) -> str:
+    """Decoded text of a file or its log, without the colours of a terminal around its lines."""
+    text = _logged_text(content)
+    return _LINE_COLOURS.sub("", text) if "\x1b" in text else text
+
+
+def _logged_text(content: bytes) -> str:
     """Decoded text.
 
     A log whose lines a container or a server has put into JSON gives the lines themselves; a

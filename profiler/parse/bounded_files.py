@@ -11,6 +11,7 @@ import contextlib
 import gzip
 import io
 import os
+import re
 import secrets
 import stat
 import zlib
@@ -35,6 +36,14 @@ _SPECIAL = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+
+
+# Bounded, so that no line takes more than linear time.
+_ESCAPES = r"(?:\x1b\[[0-?]{0,16}[@-~]){1,4}"
+LINE_COLOURS = rf"^{_ESCAPES}|{_ESCAPES}(?=\r?$)"
+"""Escape sequences of terminals around a line, as in logs of CI or of `script`; those inside of a
+line may belong to a name."""
+_LINE_COLOURS = re.compile(LINE_COLOURS.encode())
 
 
 def over_limit_text(limit: int, name: str = _UNPACKED) -> str:
@@ -220,6 +229,8 @@ class LineSource:
                 if self._unpacked is not None and self._unpacked.tell() > self._limit:
                     raise self._parse_error(over_limit_text(self._limit), UNPACK_REMEDY)
                 clean = line.rstrip(b"\r\n")
+                if b"\x1b" in clean:
+                    clean = _LINE_COLOURS.sub(b"", clean)
                 yield clean.replace(b"\0", b"") if b"\0" in clean else clean
         except (EOFError, OSError, zlib.error) as error:
             if self.number == 0:

@@ -347,6 +347,14 @@ def test_words_of_other_programs_before_each_line_change_nothing(read, form, pre
     assert facts == read(text)[0]
 
 
+@pytest.mark.parametrize("form", [f for f in FORMATS if f.prefixed], ids=lambda form: form.name)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_colours_around_lines_change_nothing(read, form, end):
+    text = form.text(*form.records)
+    facts, _ = read("".join(f"\x1b[1;32m{line}\x1b[0m\x1b[K{end}" for line in text.splitlines()))
+    assert facts == read(text)[0]
+
+
 @pytest.mark.parametrize("prefix", ["# ", "    ", *PREFIXES])
 @pytest.mark.parametrize("titles", [1, 0], ids=["titled", "untitled"])
 def test_columns_of_nsys_are_read_behind_any_words(read, prefix, titles):
