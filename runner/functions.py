@@ -66,6 +66,8 @@ class FunctionWorkload:
         """Autotuned configurations of the baseline, which is tuned when it makes the reference."""
         self._refusals: dict[str, str] = {}
         """Why the baseline takes no float64, by problem: it is not asked for each of its inputs."""
+        self._needs_help: set[str] = set()
+        """Problems of which it makes no result in float64 while narrower types are left in it."""
         self.flops = self._amount_function("flops")
         self.bytes = self._amount_function("bytes")
 
@@ -173,7 +175,8 @@ class FunctionWorkload:
         narrow = WithoutNarrowTypes()
         in_float64 = partial(self._in_float64, problem)
         without_narrow = partial(in_float64, within=narrow)
-        for compute in (in_float64, without_narrow):
+        ways = (in_float64, without_narrow)
+        for compute in ways[repr(problem) in self._needs_help :]:
             try:
                 wide = compute(inputs)
             except (torch.OutOfMemoryError, MemoryError):
@@ -183,6 +186,7 @@ class FunctionWorkload:
             else:
                 if compute is without_narrow or not _is_rounded(wide, inputs):
                     return self._wide_reference(problem, inputs, compute, wide, narrow.largest_step)
+            self._needs_help.add(repr(problem))
         self._refusals[repr(problem)] = doubt
         # Where that fails, too, its own error says why.
         return self._own_as_reference(problem, inputs, doubt)

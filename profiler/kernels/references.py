@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from profiler.kernels.scaled_products import SCALED_PRODUCTS, scaled_product
+
 NUDGE = 8 * torch.finfo(torch.float32).eps
 """Most that an element is nudged by, as a share of it: more than a few roundings add up to."""
 
@@ -94,7 +96,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
 
     So a function that ends in `.to(torch.bfloat16)` gives its result before that is rounded, and
     one with constants of its own takes inputs in float64. Types of one byte stay: a function
-    quantizes to them.
+    quantizes to them. Products of quantized matrices are made in float64.
     """
 
     largest_step = 0.0
@@ -117,16 +119,41 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
         """Call an operator with float64 in place of narrower types."""
         del types
         kwargs = dict(kwargs or {})
+        if func._schema.name in SCALED_PRODUCTS:
+            product = self._scaled_product(func, args, kwargs)
+            if product is not None:
+                return product
         if any(
             isinstance(argument, torch.Tensor) and argument.dtype == torch.float64
             for argument in args
         ):
-            if (dtype := kwargs.get("dtype")) in _NARROWER:
-                kwargs["dtype"] = torch.float64
-                self.largest_step = max(self.largest_step, torch.finfo(dtype).eps)
+            args = tuple(map(self._widened_type, args))
+            kwargs = {name: self._widened_type(value) for name, value in kwargs.items()}
             if not func._schema.is_mutable:  # which would write into copies
                 args = tuple(map(_widened, args))
+                kwargs = {name: _widened(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
+
+    def _scaled_product(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Result of an operator of SCALED_PRODUCTS in float64, which it takes on no device.
+
+        None where its result is quantized, or is not defined by values and scales alone.
+        """
+        names = (argument.name for argument in func._schema.arguments)
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        result_type = arguments.get("out_dtype") or arguments["self"].dtype
+        if self._widened_type(result_type) != torch.float64:
+            return None
+        product = scaled_product(arguments)
+        out = arguments.get("out")
+        return product if product is None or out is None else out.copy_(product)
+
+    def _widened_type(self, argument: Any) -> Any:
+        """Float64 in place of a narrower type, whose step is noted; other arguments unchanged."""
+        if not isinstance(argument, torch.dtype) or argument not in _NARROWER:
+            return argument
+        self.largest_step = max(self.largest_step, torch.finfo(argument).eps)
+        return torch.float64
 
 
 def _widened(argument: Any) -> Any:

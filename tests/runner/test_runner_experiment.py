@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from profiler.kernels.references import ALL_SIGNS, move, nudge
+from profiler.kernels.references import ALL_SIGNS, WithoutNarrowTypes, move, nudge
+from profiler.kernels.scaled_products import scaled_product
 from profiler.runner.arguments import Arguments
 from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
@@ -999,6 +1000,111 @@ def test_a_baseline_that_fails_in_float64_is_compared_with_and_doubted(error, do
         assert torch.equal(reference.result, launch())
         assert reference.doubt == doubt
     assert len(refused) == tries
+
+
+def scaled_mm(x, y, x_scale, y_scale, bias=None):
+    return torch._scaled_mm(x, y, x_scale, y_scale, bias=bias, out_dtype=torch.float16)
+
+
+def scaled_mm_by_recipe(x, y, x_scale, y_scale):
+    kind = torch.nn.functional.ScalingType.TensorWise
+    return torch.nn.functional.scaled_mm(
+        *(x, y, x_scale, kind, y_scale, kind), output_dtype=torch.float16
+    )
+
+
+def quantizing(x, y, x_scale, y_scale):
+    x, y = (matrix.half().to(torch.float8_e4m3fn) for matrix in (x, y))
+    return torch._scaled_mm(x, y, x_scale, y_scale, out_dtype=torch.float16) * 1.0
+
+
+def into_a_buffer(x, y, x_scale, y_scale):
+    out = torch.empty(x.shape[0], y.shape[1], dtype=torch.float16)
+    if x.dtype == torch.float64:
+        out = out.double()
+    return torch._scaled_mm(x, y, x_scale, y_scale, out_dtype=torch.float16, out=out)
+
+
+ROW_SCALES = torch.linspace(0.01, 0.1, 48).reshape(48, 1), torch.linspace(0.01, 0.1, 32)[None]
+ONE_SCALE = (torch.tensor(0.03),) * 2
+
+
+@pytest.mark.parametrize(
+    ("baseline", "scales"),
+    [
+        (scaled_mm, ONE_SCALE),
+        (scaled_mm, ROW_SCALES),
+        (partial(scaled_mm, bias=torch.linspace(-1, 1, 32, dtype=torch.float16)), ONE_SCALE),
+        (quantizing, ONE_SCALE),
+        (into_a_buffer, ONE_SCALE),
+        pytest.param(
+            *(scaled_mm_by_recipe, ONE_SCALE),
+            marks=pytest.mark.skipif(
+                not hasattr(torch.nn.functional, "scaled_mm"), reason="torch is older"
+            ),
+        ),
+    ],
+)
+def test_a_product_of_quantized_matrices_is_right_in_float64(baseline, scales):
+    x, y = (torch.randn(rows, 256).to(torch.float8_e4m3fn) for rows in (48, 32))
+    experiment = Experiment("e")
+    experiment.inputs(lambda: (x, y.t(), *scales))
+    experiment.variant(name="f")(baseline)
+    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
+    reference = workload.reference({}, inputs)
+    exact = (x.double() * scales[0]) @ (y.double().t() * scales[1])
+    if isinstance(baseline, partial):
+        exact += baseline.keywords["bias"]
+    assert not reference.doubt
+    torch.testing.assert_close(reference.result, exact, rtol=1e-12, atol=1e-12)
+    rounding, expected = rounding_in(reference), (reference.result,)
+    for right in (launch(), exact, exact.float()):
+        compare((right,), expected, rounding=rounding)
+    with pytest.raises(WrongResultError):
+        compare((exact * 1.1,), expected, rounding=rounding)
+
+
+def test_scales_of_blocks_are_laid_over_a_matrix_and_others_are_left_to_torch():
+    x, y = (torch.randn(rows, 320).to(torch.float8_e4m3fn) for rows in (160, 32))
+    row_blocks, square_blocks = torch.rand(160, 3), torch.rand(2, 3)
+    one = torch.tensor(1.0)
+    for scales in (row_blocks, square_blocks):
+        side = 160 // len(scales) if len(scales) == 160 else 128
+        full = scales.repeat_interleave(side, 0)[:160].repeat_interleave(128, 1)[:, :320]
+        product = scaled_product({"self": x, "mat2": y.t(), "scale_a": scales, "scale_b": one})
+        torch.testing.assert_close(product, (x.double() * full) @ y.double().t())
+    in_float64 = {"self": x, "mat2": y.t(), "scale_a": [one], "scale_b": [one]}
+    assert scaled_product(in_float64) is not None
+    for unclear in (
+        {"scale_a": [one, one]},
+        {"scale_a": torch.rand(160 * 3)},
+        {"scale_a": torch.rand(160, 7)},
+        {"scale_a": torch.rand(160, 3).to(torch.float8_e8m0fnu)},
+        {"scale_result": one},
+        {"self": torch.zeros(160, 320, dtype=torch.int8)},
+    ):
+        assert scaled_product(in_float64 | unclear) is None
+
+
+def test_types_that_operators_take_by_position_are_wide_in_float64():
+    x = torch.rand(4, dtype=torch.float64)
+    with WithoutNarrowTypes() as mode:
+        assert torch.ops.prims.convert_element_type(x, torch.float16).dtype == torch.float64
+    assert mode.largest_step == torch.finfo(torch.float16).eps
+
+
+def test_a_way_that_fails_in_float64_is_tried_once_for_all_inputs():
+    experiment, calls = make(), []
+
+    @experiment.variant(name="f")
+    def rounded(x):
+        calls.append(x.dtype)
+        return x.half()
+
+    workload, inputs, _ = prepared(experiment, {"function": "f"})
+    for _ in range(3):
+        assert workload.reference({"rows": 3}, inputs).result.dtype == torch.float64
+    assert calls.count(torch.float64) == 1 + 3, "once as it is, then without narrow types"
 
 
 def test_a_baseline_whose_random_numbers_show_is_refused():
