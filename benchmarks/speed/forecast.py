@@ -5,9 +5,9 @@
 What `plan` says of each recorded run where nothing was measured before, by what the run took (its
 builds, searches and waits for the GPU left out; a run that explains nothing, without that).
 
-Each recorded attempt of at least ten visits is gone through as its journal has it, and forecast by
-what came before it in its own recording, as a new run would. The error is that of the whole time at
-any visit after the first tenth. So are the visits of one look that several processes made.
+Each recorded attempt of at least ten visits is gone through as its journal has it, and its rest is
+forecast by what it took so far. The error is that of the whole time at any visit after the first
+tenth. So are the visits of one look that several processes made.
 
 The first process of a session journals what the workload declares of each problem (FLOPs and bytes)
 before any begins. Where it was recorded before it did so, these records are put in front, from what
@@ -34,16 +34,11 @@ from profiler.run_folder.archive import open_run  # noqa: E402
 from profiler.run_folder.folder import AttemptRecord, RunFolder  # noqa: E402
 from profiler.run_folder.seconds import BUILDS, SEARCHES, WAITS_FOR_GPU  # noqa: E402
 from profiler.runner import protocol  # noqa: E402
-from profiler.sessions.forecasts.forecast import (  # noqa: E402
-    EarlierVisits,
-    rest_of,
-    run_forecast,
-)
-from profiler.sessions.forecasts.rest import RestForecast  # noqa: E402
+from profiler.sessions.forecasts.forecast import EarlierVisits, run_forecast  # noqa: E402
 from profiler.sessions.forecasts.session_costs import (  # noqa: E402
     CostReader,
-    costs_of_sessions,
-    past_of_run,
+    TypicalVisit,
+    typical_visit,
 )
 from profiler.sessions.watchdog import Record  # noqa: E402
 
@@ -82,7 +77,7 @@ def with_declared(
 
 
 def largest_error(
-    records: Sequence[Record], problem_of: Mapping[str, str], rest: RestForecast
+    records: Sequence[Record], problem_of: Mapping[str, str], typical: TypicalVisit
 ) -> float:
     """Largest relative error of the whole time, forecast at a visit after the first tenth."""
     done = [record for record in records if is_visit(record)]
@@ -97,7 +92,7 @@ def largest_error(
         left[record["cell"]] -= 1
         made += 1
         if AFTER * len(done) <= made < len(done):
-            seconds = rest.seconds(left, reader.costs)
+            seconds = reader.costs.rest_s(left, typical)
             worst = max(worst, (record["time"] + seconds - ended) / (ended - began), key=abs)
     return worst
 
@@ -165,14 +160,10 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
     processes = processes_of(run)
 
     def error(made: Sequence[Process]) -> float:
-        before = processes[: processes.index(made[0])]
-        earlier = [(process.record, process.records) for process in before]
-        session = session_of(made[0].record)
-        past, checked = past_of_run(costs_of_sessions(earlier, problem_of), session, collect)
-        rest = rest_of(session, plan.cells, collect, past, checked)
         later = [record for process in made[1:] for record in process.records]
         first = with_declared(made[0].records, later, problem_of)
-        return largest_error([*first, *later], problem_of, rest)
+        typical = typical_visit(session_of(made[0].record), collect)
+        return largest_error([*first, *later], problem_of, typical)
 
     for process in processes:
         if process.visits >= FEWEST_VISITS:

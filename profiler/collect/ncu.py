@@ -204,7 +204,6 @@ KIND: CollectorKind = CollectorKind(
     metric="duration_ns",
     create=_create,
     needs=frozenset({Need.NCU, Need.GPU}),
-    visit_s=0.02,
     settings=(
         *("metrics", "counter_samples", "ncu_timing", "explain"),
         *("cache_control", "clock_control", "replay_mode", "child_processes"),

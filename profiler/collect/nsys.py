@@ -156,7 +156,6 @@ KIND: CollectorKind = CollectorKind(
     metric="nsys_duration_ns",
     create=_create,
     needs=frozenset({Need.NSYS}),
-    visit_s=3e-4,
     settings=("timeline",),
     measures_commands=True,
     report_file=f"{REPORT}.gz",

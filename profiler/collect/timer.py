@@ -163,7 +163,6 @@ PROFILER_TIMELINE = _timer_kind(
     records=Records.TIMELINE,
     metric="torch_duration_ns",
     needs=frozenset({Need.TORCH}),
-    visit_s=0.05,
     settings=("timeline",),
 )
 IN_KERNEL = _timer_kind(

@@ -95,9 +95,9 @@ def _plan_document(
         document["search"]["finished"] = search is not None and search.finalists is not None
     document["expected_seconds"] = run_cost.seconds if run_cost.is_known else None
     for session, cost in zip(document["sessions"], run_cost.sessions, strict=True):
-        session["measured"] = cost.measured
-        session["left_out"] = cost.left_out
-        session["why_again"] = cost.why_again
+        session["measured"] = len(cost.held.measured)
+        session["left_out"] = len(cost.held.left_out)
+        session["why_again"] = cost.held.why_again
         session["expected_seconds"] = cost.seconds if run_cost.is_known else None
     return document
 
@@ -152,15 +152,16 @@ def _session_line(cost: Forecast, *, is_known: bool) -> str:
     """Line on the measured visits of a session, and the expected seconds of the rest if known."""
     from profiler.sessions.progress import duration_words
 
-    reason = f" ({cost.why_again})" if cost.why_again else ""
+    held = cost.held
+    reason = f" ({held.why_again})" if held.why_again else ""
     left_out = (
-        f", {cost.left_out} left out (failed, or the same program as another)"
-        if cost.left_out
+        f", {len(held.left_out)} left out (failed, or the same program as another)"
+        if held.left_out
         else ""
     )
     rest = f"about {duration_words(cost.seconds)}" if is_known else str(cost.remaining)
     return (
-        f"{cost.session}: {cost.measured} of {cost.visits} visits measured{reason}{left_out}, "
+        f"{cost.session}: {len(held.measured)} of {cost.visits} visits measured{reason}{left_out}, "
         f"{rest if cost.seconds else 'nothing'} to go"
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -63,25 +62,6 @@ def seconds_beside_sessions(spans: Collection[Span], steps: Collection[str]) -> 
     of_steps = [span for span in spans if span.row == PROFILER and span.step in steps]
     busy = list(filter(_is_busy, spans))
     return _covered_seconds([*busy, *of_steps]) - _covered_seconds(busy)
-
-
-def seconds_around_visits(spans: Collection[Span]) -> float | None:
-    """Seconds without a measuring session, between the first start and the last end.
-
-    Without builds and the wait for the GPU, which another run need not have, as far as no session
-    starts beside them. None where there is no session.
-    """
-    sessions = [span for span in spans if span.row != PROFILER]
-    if not sessions:
-        return None
-    begin_s = min(span.begin_s for span in sessions)
-    whole_s = max(span.end_s for span in sessions) - begin_s
-    spans_since_begin = [
-        replace(span, begin_s=max(span.begin_s, begin_s), end_s=max(span.end_s, begin_s))
-        for span in spans
-    ]
-    waited_s = seconds_beside_sessions(spans_since_begin, (BUILDS, WAITS_FOR_GPU))
-    return max(whole_s - measured_seconds(sessions) - waited_s, 0.0)
 
 
 def seconds_line(spans: Collection[Span], total_s: float) -> str:

@@ -14,13 +14,11 @@ from rich.console import Console
 from profiler.machine.console import make_console
 from profiler.model import Cell, Outcome
 from profiler.runner import protocol
-from profiler.sessions.forecasts.session_costs import CostReader
+from profiler.sessions.forecasts.session_costs import CostReader, TypicalVisit
 from profiler.sessions.watchdog import Record
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from profiler.sessions.forecasts.rest import RestForecast
 
 LINE_EVERY_S = 5.0
 """Between two lines of one session where no terminal shows a live one."""
@@ -212,8 +210,8 @@ class VisitProgress:
     cells: Mapping[str, Cell]
     remaining: dict[str, int]
     """Remaining visits by cell id."""
-    rest_forecast: RestForecast | None = None
-    """Forecasts the rest of the session; None without a forecast."""
+    typical_visit: TypicalVisit | None = None
+    """Typical visit of the session, to forecast its rest; None: that is by the rate of visits."""
     durations_ns: dict[str, float] = field(default_factory=dict)
     """Durations by cell id, as far as they are known."""
     visit_advice: str = ""
@@ -353,12 +351,15 @@ class VisitProgress:
             yield f"lowest so far {self._name(fastest)}: {_time(durations[fastest])}"
 
     def _seconds_left(self, rate: float) -> float | None:
-        """Seconds to the last visit: by the forecast, else by the rate; None without both."""
-        if self.rest_forecast is None:
-            return sum(self.remaining.values()) / rate if rate else None
-        if not self._costs.costs.visit_count:
+        """Seconds to the last visit: by the forecast, else by the rate.
+
+        None before the second visit: the first one has what the tool takes once.
+        """
+        if self._visits < 2:
             return None
-        return self.rest_forecast.seconds(self.remaining, self._costs.costs)
+        if self.typical_visit is None:
+            return sum(self.remaining.values()) / rate if rate else None
+        return self._costs.costs.rest_s(self.remaining, self.typical_visit)
 
     def _name(self, cell: str) -> str:
         return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"

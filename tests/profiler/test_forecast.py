@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recorded import RECORDINGS
 
-from profiler.model import Environment
+from profiler.model import Environment, Span
 from profiler.parse import runner_journal
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
@@ -28,23 +28,19 @@ from profiler.sessions.forecasts.forecast import (
     NEXT_S,
     PAGES_S,
     PROGRAM_S,
+    SET_UP_S,
     START_S,
     EarlierVisits,
     Forecast,
     SessionVisits,
-    around_visits,
     first_command,
     forecast,
     further_seconds,
     run_forecast,
-    visit_seconds,
+    start_seconds,
 )
-from profiler.sessions.forecasts.launch_counts import (
-    COMPILED_AGAIN_S,
-    COMPILED_S,
-    IMPORTED_S,
-    ExpectedLaunches,
-)
+from profiler.sessions.forecasts.launch_counts import ExpectedLaunches
+from profiler.sessions.forecasts.session_costs import typical_visit
 from profiler.sessions.measuring.program_sessions import visit_lines
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
@@ -57,24 +53,28 @@ def softmax():
     return loaded.experiment, plan
 
 
+def visit_seconds(session, collect):
+    return typical_visit(session, collect).overhead_s
+
+
 def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     experiment, plan = softmax
     timing, *counters = forecast(plan, experiment, tmp_path)
-    assert (timing.measured, *(each.measured for each in counters)) == (0, 0)
+    assert not any(each.held.measured for each in (timing, *counters))
     first_look = experiment.collect.blocks[0]
     assert timing.visits == (len(plan.cells) + 1) * first_look  # the baseline twice
-    expected = START_S + timing.visits * visit_seconds(plan.sessions[0], experiment.collect)
-    assert timing.seconds == pytest.approx(expected)
+    visits_s = timing.visits * visit_seconds(plan.sessions[0], experiment.collect)
+    assert timing.seconds == pytest.approx(START_S + SET_UP_S + visits_s)
     for session, counted in zip(plan.sessions[1:], counters, strict=True):  # its process waits
         visits_s = counted.visits * visit_seconds(session, experiment.collect)
-        assert counted.seconds == pytest.approx(NEXT_S + visits_s)
+        assert counted.seconds == pytest.approx(NEXT_S + SET_UP_S + visits_s)
 
 
 def test_later_looks_cost_what_the_visits_of_the_first_do():
-    first = Forecast("ncu-timing", visits=100, measured=0, seconds=8.0, visits_s=2.0)
+    first = Forecast("ncu-timing", 100, SessionVisits(), seconds=8.0, visits_s=2.0)
     parts = [ExpectedLaunches("later look", 10, 100), ExpectedLaunches("confirmation", 20, 20)]
     assert further_seconds(parts, first) == pytest.approx(2 * NEXT_S + 30 * 0.02)
-    assert further_seconds(parts, replace(first, measured=100)) == 0.0
+    assert further_seconds(parts, replace(first, visits=0)) == 0.0
 
 
 def test_visits_that_are_measured_or_left_out_take_no_time(softmax, tmp_path):
@@ -83,11 +83,10 @@ def test_visits_that_are_measured_or_left_out_take_no_time(softmax, tmp_path):
     three, four = frozenset(session.visits[:3]), frozenset(session.visits[3:7])
     held = {session.name: SessionVisits(three, four, "settings changed since")}
     timing, *_ = forecast(plan, experiment, tmp_path, held=held)
-    assert (timing.measured, timing.left_out, timing.remaining) == (3, 4, timing.visits - 7)
-    assert timing.why_again == "settings changed since"
-    assert timing.seconds == pytest.approx(
-        START_S + timing.remaining * visit_seconds(session, experiment.collect)
-    )
+    assert timing.held == held[session.name]
+    assert timing.remaining == timing.visits - 7
+    visits_s = timing.remaining * visit_seconds(session, experiment.collect)
+    assert timing.seconds == pytest.approx(START_S + SET_UP_S + visits_s)
     nothing_left = {session.name: SessionVisits(frozenset(session.visits))}
     assert forecast(plan, experiment, tmp_path, held=nothing_left)[0].seconds == 0.0
 
@@ -96,7 +95,9 @@ def forecast_by_recording(name, folder, gpu=None):
     """Forecast of the plan of a recording in a run that has measured nothing yet."""
     recording = open_run(RECORDINGS / f"{name}.zip")
     loaded, plan = load_spec(recording.spec_file), recording.plan()
-    shutil.copytree(recording.path, folder / plan.experiment / "20260101-000000")
+    earlier = RunFolder(folder / plan.experiment / "20260101-000000")
+    shutil.copytree(recording.path, earlier.path)
+    earlier.write_record(replace(recording.record(), recording=False))
     newest = RunFolder(folder / plan.experiment / "20260102-000000")  # on another GPU
     newest.write_record(
         RunRecord(plan.experiment, "2099-01-02T00:00:00+00:00", 1, Environment(), {}, number=99)
@@ -119,9 +120,9 @@ def seconds_of_plan(recording):
 def test_a_plan_goes_by_what_an_earlier_run_took_on_such_a_gpu(name, tmp_path):
     recording = open_run(RECORDINGS / f"{name}.zip")
     sessions = forecast_by_recording(name, tmp_path)
-    assert all(session.by_earlier_run and not session.measured for session in sessions)
+    assert all(session.by_earlier_run and not session.held.measured for session in sessions)
     took, count = seconds_of_plan(recording)
-    between = count * around_visits(recording)
+    between = count * start_seconds(recording)
     assert sum(session.seconds for session in sessions) - between == pytest.approx(took, rel=0.2)
 
 
@@ -136,19 +137,19 @@ def test_an_unfinished_run_tells_what_its_rest_takes(softmax, tmp_path):
     record = RunRecord("softmax", "2026-01-01T00:00:00+00:00", 1, Environment(gpu="H200"), {})
     run.write_record(record)
     session = plan.sessions[0]
-    cell = session.visits[0].cell
+    cells = [cell.id for cell in plan.cells]
     folder = run.new_attempt(AttemptRecord(session.name, "ncu", "timing", session.metrics, {}))
-    steps = [("inputs", 13.0), *[("measure", 13.5 + visit / 2) for visit in range(3)]]
+    steps = [("inputs", cells[0], 13.0), *[("prepare", cell, 13.0) for cell in cells]]
+    steps += [("measure", cells[0], 13.5 + visit / 2) for visit in range(3)]
     records = [{"event": protocol.SESSION_STARTED, "time": 10.0}]
-    for number, (phase, ended) in enumerate(steps):
+    for number, (phase, cell, ended) in enumerate(steps):
         where = {"phase": phase, "cell": cell, "block": number, "arm": 1}
         records.append({**where, "event": protocol.STARTED, "time": records[-1]["time"]})
         records.append({**where, "event": protocol.FINISHED, "time": ended})
     (folder / "journal.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     timing, *_ = forecast(plan, experiment, tmp_path, "H200")
     assert timing.by_earlier_run
-    visits = timing.visits - timing.measured
-    assert timing.seconds == pytest.approx(START_S + 3.0 + 0.5 * visits, rel=0.05)
+    assert timing.seconds == pytest.approx(START_S + 3.0 + 0.5 * timing.visits, rel=0.05)
     assert not forecast(plan, experiment, tmp_path, "another")[0].by_earlier_run
 
 
@@ -170,55 +171,35 @@ def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(s
     sessions = [timing, one_pass, three, counters]
     under_ncu = [visit_seconds(session, experiment.collect) for session in sessions]
     assert under_ncu == sorted(set(under_ncu))
-    by_cupti = [
-        visit_seconds(replace(session, collector="cupti"), experiment.collect)
-        for session in sessions[:3]
-    ]
-    assert by_cupti == sorted(set(by_cupti))
     # Measured with L2 hits on an H200: 7.4 s for 258 visits of attention, 3.9 of them its kernels.
-    assert 0.5 < 258 * by_cupti[-1] / (7.4 - 3.9) < 1.5
+    by_cupti = visit_seconds(replace(three, collector="cupti"), experiment.collect)
+    assert 0.5 < 258 * by_cupti / (7.4 - 3.9) < 1.5
 
 
-FIRST_LAUNCHES = """\
-import numpy
-import profiler
-import torch
-norm = profiler.Experiment("norm")
-@norm.inputs
-def values(columns):
-    return torch.ones(columns)
-@norm.variant(baseline=True)
-def eager(x):
-    import json, numpy
-    return x.sum()
-@norm.variant(setup=True)
-def compiled(x):
-    return torch.compile(eager)
-@norm.variant
-def library(x):
-    from some_library.functional import norm
-    return norm(x)
-"""
-
-
-def test_a_plan_knows_which_first_launches_compile_or_import_a_library(tmp_path):
-    (tmp_path / "norm.py").write_text(FIRST_LAUNCHES)
-    variants = [{"name": n, "params": {"function": n}} for n in ("eager", "compiled", "library")]
-    spec = {"name": "norm", "workload": "./norm.py", "variants": {"list": variants}}
-    spec |= {"problems": {"matrix": {"columns": [1, 2, 3]}}, "baseline": "eager"}
-    (tmp_path / "norm.yaml").write_text(json.dumps(spec))
-    loaded = load_spec(tmp_path / "norm.yaml")
-    plan = make_plan(loaded, space_of(loaded))
-    first, *others = forecast(plan, loaded.experiment, tmp_path)
+def test_a_plan_is_that_of_its_sessions_later_looks_and_explanations(softmax, tmp_path):
+    loaded = load_spec(SOFTMAX)
+    experiment, plan = softmax
     whole = run_forecast(loaded, EarlierVisits(plan), tmp_path)
-    first_launches_s = COMPILED_S + 2 * COMPILED_AGAIN_S + IMPORTED_S
-    assert whole.sessions[0].seconds == pytest.approx(first.seconds + first_launches_s)
-    assert whole.sessions[1:] == tuple(others)
-    assert (whole.explained, whole.explain_s) == (4, NEXT_S + PAGES_S + 4 * EXPLAINED_S)
+    assert whole.sessions == forecast(plan, experiment, tmp_path)
+    cells = len(plan.cells)
+    assert (whole.explained, whole.explain_s) == (cells, NEXT_S + PAGES_S + cells * EXPLAINED_S)
     sessions_s = sum(session.seconds for session in whole.sessions)
     assert whole.seconds == pytest.approx(sessions_s + whole.further_s + whole.explain_s)
     made = {s.name: SessionVisits(frozenset(s.visits)) for s in plan.sessions}
     assert run_forecast(loaded, EarlierVisits(plan, made), tmp_path).seconds == 0.0
+
+
+def test_starts_are_those_of_the_newest_run_without_its_waits(tmp_path):
+    run = RunFolder(tmp_path)
+    assert start_seconds(run) == START_S
+    spans = [
+        Span("profiler", "waits for the GPU", 0.0, 60.0),
+        *(Span(f"{name}.001", "starts", 60.0, 64.0) for name in "ab"),
+        Span("a.001", "measures", 64.0, 70.0),
+        Span("b.001", "measures", 72.0, 73.0),
+    ]
+    run.write_seconds((), spans)
+    assert start_seconds(run) == 4.0 / 2  # they start beside each other
 
 
 # ---- external commands ---------------------------------------------------------------------------
@@ -280,4 +261,4 @@ def test_a_plan_forecasts_a_program_by_its_newest_run(tmp_path):
         finish_attempt(run.new_attempt(record), AttemptResult("finished", seconds))
     held = {session.name: SessionVisits(frozenset(session.visits[:2]))}
     first = forecast(plan, loaded.experiment, tmp_path, held=held)[0]
-    assert (first.visits, first.measured, first.seconds) == (6, 2, pytest.approx(4 * 11.0))
+    assert (first.visits, first.remaining, first.seconds) == (6, 4, pytest.approx(4 * 11.0))

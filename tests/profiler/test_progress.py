@@ -10,7 +10,6 @@ from profiler.errors import UsageError
 from profiler.machine.console import make_console
 from profiler.model import Cell, Problem, Variant
 from profiler.runner import protocol
-from profiler.sessions.forecasts.rest import RestForecast
 from profiler.sessions.forecasts.session_costs import TypicalVisit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 
@@ -18,6 +17,8 @@ CELLS = {
     f"{name}..p": Cell(f"{name}..p", Variant(name, name.upper()), Problem("p", "4096"))
     for name in ("a", "b")
 }
+
+TYPICAL = TypicalVisit(overhead_s=0.02, launches=1)
 
 
 class Screen(io.StringIO):
@@ -96,18 +97,25 @@ def test_a_session_has_a_line_at_its_end(reporter):
 
 def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
     records = [STARTED, *[started("a..p"), visited("a..p")] * 500]
-    rest = RestForecast(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
-    lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625, rest_forecast=rest)
+    lines = follow(
+        reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625, typical_visit=TYPICAL
+    )
     assert len(lines) == 12 + 1  # of 62.6 s
     assert lines[0] == "timing: 40/600 visits, 0/2 cells, 8.0/s, about 70 s left"
     assert lines[-1] == "timing: 500/600 visits, 1/2 cells in 63 s"
 
 
+def test_a_first_visit_does_not_tell_what_is_left(reporter):
+    """It has what a tool takes once: of 600 visits of 20 ms it would say an hour."""
+    records = [STARTED, started("a..p"), visited("a..p")]
+    lines = follow(reporter(), records, {"a..p": 600}, step=6.0, typical_visit=TYPICAL)
+    assert lines[0] == "timing: 1/600 visits, 0/1 cells"
+
+
 def test_a_further_pass_of_counters_shows_that_the_session_goes_on(reporter):
     again = {**visited("a..p"), "phase": protocol.COUNT}
-    rest = RestForecast(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
     records = [STARTED, started("a..p"), visited("a..p"), *[again] * 3]
-    lines = follow(reporter(), records, {"a..p": 1}, step=2.0, rest_forecast=rest)
+    lines = follow(reporter(), records, {"a..p": 1}, step=2.0, typical_visit=TYPICAL)
     assert lines == [
         "timing: 1/1 visits, 1/1 cells, in a further pass of counters",
         "timing: 1/1 visits, 1/1 cells in 12 s",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Self
 
 from profiler.analyse.clocks import MAX_REPEATS
@@ -15,20 +13,11 @@ from profiler.collect.registry import may_overlap, shares_process
 from profiler.model import SessionKind, SessionPlan
 from profiler.notices import counted
 from profiler.planning.spec import CommandWorkload
-from profiler.run_folder.folder import AttemptRecord
 from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Executions
 from profiler.sessions.execution import Meanwhile
-from profiler.sessions.forecasts.forecast import newest_run_on_gpu, rest_of
-from profiler.sessions.forecasts.rest import RestForecast
-from profiler.sessions.forecasts.session_costs import (
-    SessionCosts,
-    costs_of_run,
-    oldest_first,
-    past_of_run,
-    read_costs,
-)
+from profiler.sessions.forecasts.session_costs import TypicalVisit, typical_visit
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.attempt_writer import AttemptWriter
 from profiler.sessions.measuring.program_sessions import ProgramSessions
@@ -50,8 +39,6 @@ class Measurement:
     meanwhile: Callable[[], None] | None = None
     """Work that a thread does once, beside the start of the first session."""
     _sessions: RunnerSessions | ProgramSessions = field(init=False)
-    _costs: dict[Path, SessionCosts] = field(default_factory=dict)
-    """Costs of the session of each attempt of this run, by folder."""
 
     def __post_init__(self) -> None:
         workload = self.book.execution.loaded.experiment.workload
@@ -121,46 +108,22 @@ class Measurement:
             title,
             cells,
             dict(remaining),
-            rest_forecast=self._rest_forecast(session, earlier),
+            typical_visit=self._typical_visit(session),
             durations_ns=median_durations(earlier),
             visit_advice=_visit_advice(session),
         )
         with progress:
             self._sessions.run(work, progress)
 
-    def _rest_forecast(
-        self, session: SessionPlan, earlier: Sequence[Loaded]
-    ) -> RestForecast | None:
-        """Forecast of a session by this run's sessions, and by the newest other run's.
+    def _typical_visit(self, session: SessionPlan) -> TypicalVisit | None:
+        """Typical visit, to forecast the rest of a session.
 
         None where processes take more time than visits: the rate of the visits tells of them.
         """
-        is_command = isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload)
-        if is_command or session.starts_anew:
+        experiment = self.book.execution.loaded.experiment
+        if isinstance(experiment.workload, CommandWorkload) or session.starts_anew:
             return None
-        collect = self.book.execution.loaded.experiment.collect
-        past_here, checked = past_of_run(self._costs_here(earlier), session, collect)
-        past_elsewhere, _ = past_of_run(self._costs_elsewhere, session, collect)
-        return rest_of(
-            session, self.book.plan.cells, collect, [*past_elsewhere, *past_here], checked
-        )
-
-    def _costs_here(self, earlier: Sequence[Loaded]) -> list[tuple[AttemptRecord, SessionCosts]]:
-        """Costs of the sessions of this run so far; complete journals are read once."""
-        for loaded in earlier:
-            if loaded.attempt.folder not in self._costs:
-                costs = read_costs(loaded.records, self.book.plan.problem_of)
-                self._costs[loaded.attempt.folder] = costs
-        return oldest_first(
-            (loaded.attempt.record, self._costs[loaded.attempt.folder]) for loaded in earlier
-        )
-
-    @cached_property
-    def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
-        """Costs of the sessions of the newest other run on this GPU model; empty without one."""
-        out, gpu = self.book.run.path.parent.parent, self.book.execution.machine.environment.gpu
-        run = newest_run_on_gpu(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
-        return costs_of_run(run, self.book.plan.problem_of) if run is not None else []
+        return typical_visit(session, experiment.collect)
 
     def _expected(
         self, session: SessionPlan, upcoming: Upcoming, earlier: Sequence[Loaded]

@@ -10,8 +10,8 @@ from profiler.machine.requirements import Machine
 from profiler.model import Environment, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.seconds import (
+    measured_seconds,
     read_seconds,
-    seconds_around_visits,
     seconds_beside_sessions,
     seconds_in_sessions,
     seconds_line,
@@ -99,8 +99,7 @@ def test_the_wait_for_the_gpu_is_no_start_of_a_session_and_forecasts_nothing():
     wait = ("waits for the GPU",)
     assert seconds_beside_sessions(HELD, wait) == 3603.0 - 4.0
     assert seconds_in_sessions(HELD) == 3.0 + 12.0
-    assert seconds_around_visits(HELD) == 3.0 + 1.0 + 1.0
-    assert seconds_around_visits(HELD[:1]) is None
+    assert seconds_in_sessions(HELD) - measured_seconds(HELD) == 3.0 + 1.0 + 1.0
     nothing_missing = [Span("profiler", "waits for the GPU", 0.5, 9.5)]
     assert seconds_beside_sessions(nothing_missing, wait) == 9.0
 
