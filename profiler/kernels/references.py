@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from profiler.kernels.scaled_products import SCALED_PRODUCTS, scaled_product
+from profiler.kernels.scaled_products import QUANTIZED, SCALED_PRODUCTS, scaled_product
 
 NUDGE = 8 * torch.finfo(torch.float32).eps
 """Most that an element is nudged by, as a share of it: more than a few roundings add up to."""
@@ -96,11 +96,14 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
 
     So a function that ends in `.to(torch.bfloat16)` gives its result before that is rounded, and
     one with constants of its own takes inputs in float64. Types of one byte stay: a function
-    quantizes to them. Products of quantized matrices are made in float64.
+    quantizes to them. Products of matrices that are quantized before are made in float64, and no
+    others: with a scale that is not rounded, many elements would be quantized to others.
     """
 
     largest_step = 0.0
     """Largest distance of 1 to the next larger number in the types that were left out."""
+
+    _quantizes = False
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
@@ -127,6 +130,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
             isinstance(argument, torch.Tensor) and argument.dtype == torch.float64
             for argument in args
         ):
+            self._quantizes |= kwargs.get("dtype") in QUANTIZED
             args = tuple(map(self._widened_type, args))
             kwargs = {name: self._widened_type(value) for name, value in kwargs.items()}
             if not func._schema.is_mutable:  # which would write into copies
@@ -137,8 +141,11 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
     def _scaled_product(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Result of an operator of SCALED_PRODUCTS in float64, which it takes on no device.
 
-        None where its result is quantized, or is not defined by values and scales alone.
+        None where its result is quantized, or is not defined by values and scales alone, or the
+        matrices may have been quantized here.
         """
+        if self._quantizes:
+            return None
         names = (argument.name for argument in func._schema.arguments)
         arguments = dict(zip(names, args, strict=False)) | kwargs
         result_type = arguments.get("out_dtype") or arguments["self"].dtype

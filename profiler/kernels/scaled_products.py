@@ -10,22 +10,21 @@ import torch
 SCALED_PRODUCTS = frozenset({"aten::_scaled_mm", "aten::_scaled_mm_v2"})
 """Operators of `torch._scaled_mm` and of `torch.nn.functional.scaled_mm`."""
 
-_QUANTIZED = (
+QUANTIZED = (
     torch.float8_e4m3fn,
     torch.float8_e4m3fnuz,
     torch.float8_e5m2,
     torch.float8_e5m2fnuz,
-    torch.float64,  # quantized inputs of a baseline, widened
 )
-_BLOCK = 128
-"""Elements along one side of a block that has a scale of its own (1 or 128 on the other)."""
+"""Types of quantized matrices."""
 
 
 def scaled_product(arguments: Mapping[str, Any]) -> torch.Tensor | None:
     """Scaled product of two matrices in float64, with its bias, by the operator's arguments.
 
-    None for what has no definition here: scales in an order of their own (`swizzle`) or in several
-    levels, packed types, and scales of the result, which devices apply differently.
+    With a scale for all or for each row; None for what has no definition here: scales of blocks, in
+    an order of their own (`swizzle`) or in several levels, packed types, and scales of the result,
+    which devices apply differently.
     """
     left = _dequantized(arguments["self"], arguments["scale_a"])
     right = _dequantized(arguments["mat2"], arguments["scale_b"])
@@ -44,15 +43,16 @@ def _dequantized(
         if len(scales) != 1:
             return None
         scales = scales[0]
-    if matrix.dtype not in _QUANTIZED or scales.dtype not in (torch.float32, torch.float64):
+    # Quantized inputs of a baseline were widened.
+    if matrix.dtype not in (*QUANTIZED, torch.float64) or scales.dtype not in (
+        torch.float32,
+        torch.float64,
+    ):
         return None
     if scales.numel() == 1:
         return matrix.double() * scales.double().reshape(())
     if scales.dim() != matrix.dim():
         return None
-    for dim, (size, count) in enumerate(zip(matrix.shape, scales.shape, strict=True)):
-        if count not in (1, size):
-            if count != -(-size // _BLOCK):
-                return None
-            scales = scales.repeat_interleave(_BLOCK, dim).narrow(dim, 0, size)
+    if any(n not in (1, size) for size, n in zip(matrix.shape, scales.shape, strict=True)):
+        return None
     return matrix.double() * scales.double()
