@@ -357,7 +357,7 @@ def word(value: object) -> str:
 
 
 def _metrics(launches: pd.DataFrame) -> tuple[str, ...]:
-    known = launches.select_dtypes(["number", "bool"]).notna().any()
-    numeric = [str(name) for name in known.index[known] if name not in _NOT_METRICS]
+    have_values = launches.select_dtypes(["number", "bool"]).notna().any()
+    numeric = [str(name) for name in have_values.index[have_values] if name not in _NOT_METRICS]
     catalogued = [name for name in CATALOGUE if name in numeric]
     return tuple(dict.fromkeys([*catalogued, *numeric]))

@@ -95,13 +95,13 @@ def test_host_functions_are_called_checked_and_measured(tmp_path, collector):
     flags = ("--set", f"collect.collectors={collector}", "--no-explain")
     done, cells = measured(spec, "--blocks", "6", *flags)
     assert done.returncode == 4, done.stderr
-    found = {cell["variant"]: cell for cell in cells}
+    cell_of = {cell["variant"]: cell for cell in cells}
     for name in ("torch", "as it is", "small blocks", "waits"):
-        assert found[name]["outcome"] == "measured", found[name]
-        assert found[name]["metrics"]["duration_ns"]["median"] > 0
+        assert cell_of[name]["outcome"] == "measured", cell_of[name]
+        assert cell_of[name]["metrics"]["duration_ns"]["median"] > 0
     for name, (outcome, cause) in HOST_CAUSES.items():
-        assert found[name]["outcome"] == outcome, found[name]
-        assert cause in found[name]["cause"]
+        assert cell_of[name]["outcome"] == outcome, cell_of[name]
+        assert cause in cell_of[name]["cause"]
 
 
 def test_the_example_of_several_launches_is_right_and_both_kernels_are_in_its_samples(tmp_path):

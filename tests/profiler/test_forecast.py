@@ -60,7 +60,7 @@ def visit_seconds(session, collect):
 def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     experiment, plan = softmax
     timing, *counters = forecast(plan, experiment, tmp_path)
-    assert not any(each.held.measured for each in (timing, *counters))
+    assert not any(session.held.measured for session in (timing, *counters))
     first_look = experiment.collect.blocks[0]
     assert timing.visits == (len(plan.cells) + 1) * first_look  # the baseline twice
     visits_s = timing.visits * visit_seconds(plan.sessions[0], experiment.collect)

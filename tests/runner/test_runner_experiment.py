@@ -1076,15 +1076,15 @@ def test_a_baseline_that_quantizes_is_compared_with():
 
 def test_scales_that_are_not_of_all_or_of_rows_are_left_to_torch():
     x, y = (torch.randn(rows, 320).to(torch.float8_e4m3fn) for rows in (160, 32))
-    one = torch.tensor(1.0)
-    in_float64 = {"self": x, "mat2": y.t(), "scale_a": [one], "scale_b": [one]}
+    scale = torch.tensor(1.0)
+    in_float64 = {"self": x, "mat2": y.t(), "scale_a": [scale], "scale_b": [scale]}
     assert scaled_product(in_float64) is not None
     for unclear in (
-        {"scale_a": [one, one]},
+        {"scale_a": [scale, scale]},
         {"scale_a": torch.rand(160 * 3)},
         {"scale_a": torch.rand(160, 7)},
         {"scale_a": torch.rand(160, 3).to(torch.float8_e8m0fnu)},
-        {"scale_result": one},
+        {"scale_result": scale},
         {"self": torch.zeros(160, 320, dtype=torch.int8)},
     ):
         assert scaled_product(in_float64 | unclear) is None
