@@ -35,7 +35,7 @@ def asked(pair, monkeypatch, capsys):
         ),
     ]
     for run in runs:
-        (answers,) = read_answers(run)
+        (answers,) = read_answers(run, out)
         name = str(run.relative_to(out))
         Store.beside(out).add([replace(answers, run=name)])
 
