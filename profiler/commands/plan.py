@@ -222,7 +222,7 @@ def show_build(request: BuildRequest) -> ExitCode:
         reasons = f"profiler plan --set build.arch={arch}"
         reporter.say(f"Excluded: {excluded}; {reasons} has the reasons.")
     builds = build_plan(
-        loaded.experiment,
+        loaded,
         plan.variants,
         space,
         arch=arch or ARCHITECTURE_WITHOUT_GPU,

@@ -54,6 +54,9 @@ _REMEDIES = {
         "kernel {0} declares {1} bytes of shared memory, and {2} are the most: take dynamic shared "
         "memory (`extern __shared__`) and say `shared: BYTES`"
     ),
+    r".*ld: cannot find -l([^\s:]+).*": (
+        "the linker finds no library {0}: name its folder (`build: {{flags: [-LFOLDER]}}`)"
+    ),
     r".*undefined reference to `(.+)'": (
         "nothing defines '{0}': include the file that does, or name its library "
         "(`build: {{flags: [-lNAME]}}`)"
@@ -63,8 +66,8 @@ _REMEDIES = {
         "measured (docs/python.md), or put its kernels into a file of their own"
     ),
     r"(.+?:\d+):\d+: fatal error: (.+): No such file .*": (
-        "{0}: there is no {1}: name its folder, from that of the source (`build: {{flags: "
-        "[-IFOLDER]}}`)"
+        "{0}: there is no {1}: name its folder, from that of the experiment file (`build: "
+        "{{flags: [-IFOLDER]}}`)"
     ),
     r"(.+)\((\d+)\): error: kernel launch from .* requires separate compilation mode": (
         "{0}:{1}: a kernel that launches kernels needs `build: {{flags: [-rdc=true]}}`"
@@ -84,7 +87,10 @@ _ERROR_OF_LAUNCHER = re.compile(
     r"\s*(?:.*/)?launch(?:er\.cu|\.cuh)\(\d+\): error: (?!static assertion)(?P<what>.+)"
 )
 """First line of an error in the launcher: its macros follow in hundreds of lines."""
-_COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
+_NO_ERROR = re.compile(
+    rf"^\d+ errors? detected in the compilation of .+|ptxas info|^\s*{_STACK.pattern}"
+)
+"""Part of a line that is no error: a count of errors, or facts of a kernel."""
 
 
 def parse_ptxas_log(text: str) -> tuple[KernelFacts, ...]:
@@ -137,11 +143,13 @@ def _total(numbers: Iterable[str]) -> int | None:
 def error_lines(log: str) -> tuple[str, ...]:
     """Lines of a failed compilation that explain it, each error of the launcher once.
 
+    Facts of kernels, which are compiled when the linker fails, are left out.
+
     Where only the launcher's assertions (profiler/kernels/cuda_file/src/launch.cuh) failed, their
     sentences alone; else all lines without them: the arguments of a kernel that does not compile
     explain nothing, and variants of one source then have the same lines.
     """
-    lines = [line for line in _lines_of_causes(log) if line.strip() and not _COUNT.fullmatch(line)]
+    lines = [line for line in _lines_of_causes(log) if line.strip() and not _NO_ERROR.search(line)]
     if (sentence := next(_sentences_with_remedies(lines), None)) is not None:
         return (sentence,)
     faults = [match["sentence"] for match in map(_FAULT.fullmatch, lines) if match is not None]

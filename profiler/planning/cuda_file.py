@@ -57,7 +57,7 @@ def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
         return
     description = workload.description(loaded.base)
     yield from _function_faults(description.reference, ("workload", "reference"), loaded.base)
-    flags = loaded.experiment.build.flags
+    flags = loaded.compiler_flags
     yield from _header_faults(description, plan, flags)
     included_elsewhere = not {"-I", "-include", "-isystem"}.isdisjoint(flags)
     for variant in plan.variants:
@@ -77,7 +77,7 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     notes: dict[str, str] = {}
     for variant in plan.variants:
         if "torch" not in variant.params:
-            notes |= dict(_faults_of_names(description, variant, loaded.experiment.build.flags))
+            notes |= dict(_faults_of_names(description, variant, loaded.compiler_flags))
     return (
         *notes.values(),
         *_problem_notes(loaded, plan),

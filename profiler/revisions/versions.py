@@ -311,4 +311,4 @@ def _recipe(version: Version, variant: Variant) -> Recipe | None:
     recipe = version.space.recipe(variant.params)
     if recipe is None:
         return None
-    return replace(recipe, flags=(*recipe.flags, *version.loaded.experiment.build.flags))
+    return replace(recipe, flags=(*recipe.flags, *version.loaded.compiler_flags))

@@ -586,6 +586,14 @@ def test_a_file_of_another_kind_is_refused_with_the_command_for_it(
     assert f"`profiler {command}`" in raised.value.remedy
 
 
+def test_folders_beside_the_file_are_searched_for_headers_and_libraries(load, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "header.cuh").touch()
+    loaded = load(MINIMAL + "build: {flags: [-Ilib, -Llib, -Iother, -Iheader.cuh, -O3]}\n")
+    lib = tmp_path / "lib"
+    assert loaded.compiler_flags == (f"-I{lib}", f"-L{lib}", "-Iother", "-Iheader.cuh", "-O3")
+
+
 # ---- overrides -----------------------------------------------------------------------------------
 
 

@@ -87,6 +87,20 @@ class LoadedSpec:
         """The overrides as given on the command line, for the record."""
         return tuple(override.raw for override in self.overrides)
 
+    @property
+    def compiler_flags(self) -> tuple[str, ...]:
+        """Flags of nvcc; the folders of `-I` and `-L` that lie beside the file are absolute.
+
+        Others start from the folder of the source that is compiled.
+        """
+        return tuple(map(self._from_base, self.experiment.build.flags))
+
+    def _from_base(self, flag: str) -> str:
+        if not flag.startswith(("-I", "-L")):
+            return flag
+        folder = (self.base / flag[2:]).absolute()
+        return f"{flag[:2]}{folder}" if folder.is_dir() else flag
+
     def error(self, field: FieldPath, message: str, *, remedy: str | None = None) -> SpecError:
         """Error about one field, with its file and line (or its flag)."""
         path = written_path(field, self.document)

@@ -437,7 +437,7 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     """
     outputs = _outputs(library)
     printed = "\n".join(read_text(folder / log) for log in _logs(library))
-    lines = [line for line in error_lines(printed) if "ptxas info" not in line]
+    lines = list(error_lines(printed))
     # The first error is the cause; the compiler's warnings may stand before it. What the linker
     # misses stands before the line in which collect2 calls it an error.
     errors = (p for p, line in enumerate(lines) if "error" in line and "collect2:" not in line)

@@ -21,7 +21,7 @@ from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import BuildResult, Params, SessionKind, Variant
 from profiler.notices import counted
 from profiler.planning.space import Space
-from profiler.planning.spec import Experiment
+from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.seconds import BUILDS
 from profiler.sessions.builds.libraries import build_stamped, build_variants, is_as_built
 from profiler.sessions.execution import Execution
@@ -133,7 +133,7 @@ def build_all(execution: Execution, reporter: ProgressReporter) -> tuple[BuildRe
     experiment = execution.loaded.experiment
     with execution.seconds.stage("build"), execution.seconds.step(BUILDS):
         builds = build_plan(
-            experiment,
+            execution.loaded,
             execution.plan.variants,
             execution.space,
             arch=execution.machine.architecture(experiment.build.arch),
@@ -157,7 +157,7 @@ def build_all_stamped(
     experiment = execution.loaded.experiment
     return build_stamped(
         execution.plan.variants,
-        _recipes(experiment, execution.plan.variants, execution.space),
+        _recipes(execution.loaded, execution.plan.variants, execution.space),
         builds,
         build=partial(
             build_variants,
@@ -218,7 +218,7 @@ def built_range_profiler(arch: str | None, build_root: Path) -> BuildResult:
 
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword
-    experiment: Experiment,
+    loaded: LoadedSpec,
     variants: Sequence[Variant],
     space: Space,
     *,
@@ -231,10 +231,10 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     """Build every variant of a plan for one architecture; `jobs` as `build_variants` has them."""
     return build_variants(
         variants,
-        _recipes(experiment, variants, space),
+        _recipes(loaded, variants, space),
         arch=arch,
         build_root=build_root,
-        time_limit_s=experiment.build.time_limit_s,
+        time_limit_s=loaded.experiment.build.time_limit_s,
         jobs=jobs,
         on_progress=on_progress,
         on_wait=on_wait,
@@ -251,7 +251,7 @@ def as_built(
     """
     experiment, built = execution.loaded.experiment, {build.variant for build in builds}
     variants = [variant for variant in execution.plan.variants if variant.id in built]
-    recipes = _recipes(experiment, variants, execution.space)
+    recipes = _recipes(execution.loaded, variants, execution.space)
     arch = execution.machine.architecture(experiment.build.arch)
     return tuple(
         build
@@ -275,12 +275,12 @@ def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
 
 
 def _recipes(
-    experiment: Experiment, variants: Sequence[Variant], space: Space
+    loaded: LoadedSpec, variants: Sequence[Variant], space: Space
 ) -> dict[str, Recipe | None]:
     """Recipes by variant id, with the flags of the experiment."""
     recipes = {variant.id: space.recipe(variant.params) for variant in variants}
     return {
-        id_: recipe and replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
+        id_: recipe and replace(recipe, flags=(*recipe.flags, *loaded.compiler_flags))
         for id_, recipe in recipes.items()
     }
 

@@ -107,12 +107,12 @@ class ExperimentSearch:
 
     def build(self, batch: Sequence[Variant]) -> tuple[BuildResult, ...]:
         """Build results of configurations."""
-        request, experiment = self.request, self.request.loaded.experiment
+        request, build = self.request, self.request.loaded.experiment.build
         return build_plan(
-            experiment,
+            request.loaded,
             batch,
             request.space,
-            arch=request.machine.architecture(experiment.build.arch),
+            arch=request.machine.architecture(build.arch),
             build_root=request.build_root,
             jobs=self.jobs,
             on_wait=self.reporter.say,

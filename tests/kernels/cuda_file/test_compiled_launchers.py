@@ -30,7 +30,7 @@ def builds(tmp_path_factory):
     space = space_of(loaded)
     variants = make_plan(loaded, space).variants
     folder = tmp_path_factory.mktemp("build")
-    results = build_plan(loaded.experiment, variants, space, arch="sm_90", build_root=folder)
+    results = build_plan(loaded, variants, space, arch="sm_90", build_root=folder)
     return {v.name: result for v, result in zip(variants, results, strict=True)}
 
 
@@ -88,7 +88,7 @@ def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernel
     space = space_of(loaded)
     plan = make_plan(loaded, space)
     assert len(plan.cells) == 6
-    builds = build_plan(loaded.experiment, plan.variants, space, arch="sm_80", build_root=tmp_path)
+    builds = build_plan(loaded, plan.variants, space, arch="sm_80", build_root=tmp_path)
     assert [build.error for build in builds] == [""] * 3
     kernels = [[facts.name for facts in build.kernels] for build in builds]
     assert [len(names) for names in kernels] == [0, 1, 2]
@@ -105,7 +105,7 @@ def test_the_example_of_a_host_function_compiles_and_its_library_has_no_facts_of
     space = space_of(loaded)
     plan = make_plan(loaded, space)
     assert check_ready(loaded, plan, space) == ()
-    builds = build_plan(loaded.experiment, plan.variants, space, arch="sm_90", build_root=tmp_path)
+    builds = build_plan(loaded, plan.variants, space, arch="sm_90", build_root=tmp_path)
     assert [build.error for build in builds] == [""] * 3
     assert [len(build.kernels) for build in builds] == [0, 0, 1]
     _, host, kernel = builds
@@ -125,7 +125,7 @@ def test_the_example_with_a_block_primitive_of_cub_is_ready(tmp_path):
     if not EVERYTHING:  # its headers take five seconds to compile
         return
     variant = plan.variants[0]
-    (build,) = build_plan(loaded.experiment, [variant], space, arch="sm_90", build_root=tmp_path)
+    (build,) = build_plan(loaded, [variant], space, arch="sm_90", build_root=tmp_path)
     assert not build.error
     assert build.kernels[0].shared_bytes > 0
 
@@ -142,7 +142,7 @@ def test_a_tensor_of_another_type_than_the_kernels_pointer_fails_in_the_build(tm
     loaded = load_spec(tmp_path / "wrong.yaml")
     space = space_of(loaded)
     (naive,) = (v for v in make_plan(loaded, space).variants if v.name == "naive")
-    (build,) = build_plan(loaded.experiment, [naive], space, arch="sm_90", build_root=tmp_path)
+    (build,) = build_plan(loaded, [naive], space, arch="sm_90", build_root=tmp_path)
     assert not build.ok
     assert build.error == (
         "argument 2 of the kernel (out): a tensor of bfloat16, but the kernel takes a pointer to "

@@ -133,26 +133,38 @@ def test_a_kernel_that_writes_past_the_end_of_its_memory_is_refused(affine, beyo
 
 HOST = """
 #include <cuda_runtime.h>
-static int scale(const float* x, float* out, int n, const double& by, cudaStream_t stream) {
+enum class Status { success, refused = 7 };
+static cudaError_t scale(const float* x, float* out, int n, const double& by, cudaStream_t stream) {
   for (int i = 0; i < n; ++i) out[i] = x[i] * by + (std::size_t)stream;
-  return n > 3 ? 9 : 0;
+  return n > 3 ? cudaErrorInvalidValue : cudaSuccess;
+}
+static Status refuse(const float* x, float* out, int n, const double& by, cudaStream_t stream) {
+  scale(x, out, n, by, stream);
+  return n > 3 ? Status::refused : Status::success;
 }
 """
 
 
-def test_a_host_function_is_called_on_the_stream_and_may_return_an_error(tmp_path):
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        ("scale", r"host function returned an error: too .* \(code 1\)"),
+        ("refuse", r"host function returned the status 7 \(code 7\)"),
+    ],
+)
+def test_a_host_function_is_called_on_the_stream_and_may_return_an_error(function, fault, tmp_path):
     source = tmp_path / "host.cu"
     source.write_text(HOST)
     arguments = {"x": tensor(), "out": tensor(output=True), "n": None, "by": "1 / 4", "stream": "0"}
-    built = library(tmp_path, source, "scale", 5)
+    built = library(tmp_path, source, function, 5)
     workload = described(
-        document(source=str(source), function="scale", grid=None, block=None, arguments=arguments)
+        document(source=str(source), function=function, grid=None, block=None, arguments=arguments)
     )
     inputs = workload.make_inputs({"n": 3}, CPU, 0)
     (out,) = workload.kernel_launch({}, {"n": 3}, inputs, built, lambda: 2)()
     assert torch.equal(out, inputs["x"] / 4 + 2)
     inputs = workload.make_inputs({"n": 4}, CPU, 0)
-    with pytest.raises(RuntimeError, match=r"host function returned an error: too .* \(code 9\)"):
+    with pytest.raises(RuntimeError, match=fault):
         workload.kernel_launch({}, {"n": 4}, inputs, built, lambda: 2)()
 
 

@@ -204,11 +204,20 @@ def test_an_error_in_the_launcher_is_one_line_without_its_macros():
         ),
         (
             [
+                "ptxas info    : Used 8 registers, 380 bytes cmem[0]",
+                "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
+                "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+                "collect2: error: ld returned 1 exit status",
+            ],
+            "the linker finds no library cuda: name its folder (`build: {flags: [-LFOLDER]}`)",
+        ),
+        (
+            [
                 "a.cu:2:10: fatal error: op.cuh: No such file or directory",
                 "compilation terminated.",
             ],
-            "a.cu:2: there is no op.cuh: name its folder, from that of the source (`build: {flags: "
-            "[-IFOLDER]}`)",
+            "a.cu:2: there is no op.cuh: name its folder, from that of the experiment file "
+            "(`build: {flags: [-IFOLDER]}`)",
         ),
         (
             [

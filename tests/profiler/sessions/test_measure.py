@@ -98,7 +98,7 @@ def write_space(folder, recipe):
 def test_nothing_is_built_where_there_is_no_recipe(place, tmp_path):
     space = load_space(place.loaded.experiment.workload, place.loaded.base)
     builds = build_plan(
-        place.loaded.experiment,
+        place.loaded,
         place.plan.variants,
         space,
         arch="sm_90",
@@ -118,12 +118,12 @@ def test_flags_of_the_spec_reach_the_compiler_behind_those_of_the_recipe(place, 
     )
     spec = write_space(tmp_path, f'Recipe((Path({str(source)!r}),), flags=("-DOWN",))')
     (tmp_path / "spec.yaml").write_text(spec + "build: {flags: [-DSPEC]}\n")
-    experiment = load_spec(tmp_path / "spec.yaml").experiment
-    space = load_space(experiment.workload, tmp_path)
+    loaded = load_spec(tmp_path / "spec.yaml")
+    space = load_space(loaded.experiment.workload, tmp_path)
     assert space.recipe({}) == Recipe((source,), flags=("-DOWN",))
     steps = []
     (build,) = build_plan(
-        experiment,
+        loaded,
         place.plan.variants[:1],
         space,
         arch="sm_90",

@@ -177,7 +177,8 @@ Value host_value_of(const Argument& argument, cudaStream_t queue) {
   else return made_of<Value, Given>(argument);
 }
 
-// Calls a host function. It may return an error, and its launches may leave one.
+// Calls a host function. It may return a status (an enum, 0 for success: cudaError_t, cublasStatus_t,
+// cutlass::Status), and its launches may leave an error.
 template <int Launch, class Result, class... Values, std::size_t... Places>
 int call_with(Result (*function)(Values...), void* stream, const Argument* arguments,
               std::index_sequence<Places...>) {
@@ -187,15 +188,17 @@ int call_with(Result (*function)(Values...), void* stream, const Argument* argum
         arguments[Places], queue)...);
   };
   cudaGetLastError();
-  cudaError_t returned = cudaSuccess;
-  if constexpr (std::is_same_v<Result, cudaError_t>) returned = call();
+  int status = 0;
+  if constexpr (std::is_enum_v<Result>) status = static_cast<int>(call());
   else call();
-  const cudaError_t left = cudaGetLastError(), error = returned != cudaSuccess ? returned : left;
-  if (error != cudaSuccess)
+  const cudaError_t left = cudaGetLastError();
+  if (status != 0 && !std::is_same_v<Result, cudaError_t>)
+    std::snprintf(last_failure, sizeof(last_failure), "the host function returned the status %d", status);
+  else if (status != 0 || left != cudaSuccess)
     std::snprintf(last_failure, sizeof(last_failure), "the host function %s: %s",
-                  returned != cudaSuccess ? "returned an error" : "left an error of a call behind",
-                  cudaGetErrorString(error));
-  return error;
+                  status != 0 ? "returned an error" : "left an error of a call behind",
+                  cudaGetErrorString(status != 0 ? static_cast<cudaError_t>(status) : left));
+  return status != 0 ? status : left;
 }
 
 template <int Launch, class... Values, std::size_t... Places>

@@ -7,10 +7,9 @@
 #define __global__
 struct dim3 { unsigned x, y, z; dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {} };
 static dim3 gridDim, blockDim, blockIdx, threadIdx;
-typedef int cudaError_t;
 typedef void* cudaStream_t;
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributeNonPortableClusterSizeAllowed };
-enum {
+enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue,
   cudaErrorInvalidDeviceFunction = 98,
@@ -30,7 +29,7 @@ template <class T>
 cudaError_t cudaFuncSetAttribute(T*, int attribute, int value) {
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) return large_clusters = true, cudaSuccess;
   allowed = value;
-  return value > 200000;
+  return value > 200000 ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* of, const void*) {
@@ -60,7 +59,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
           for (threadIdx.y = 0; threadIdx.y < block.y; ++threadIdx.y)
             for (threadIdx.x = 0; threadIdx.x < block.x; ++threadIdx.x)
               call(kernel, arguments, std::make_index_sequence<sizeof...(P)>());
-  return 0;
+  return cudaSuccess;
 }
 
 template <class... P>
