@@ -514,6 +514,8 @@ class BuildResult:
     program: str | None = None
     """Hash of the machine code and of the parameters that act at launch: measured once."""
     kernels: tuple[KernelFacts, ...] = ()
+    serialized_wgmma: str = ""
+    """Why ptxas serialised products of `wgmma`, where it did."""
     duplicate_of: str | None = None
     """Id of the first variant that is the same program."""
     error: str = ""

@@ -167,6 +167,13 @@ class NoticeKind(Enum):
         "{blocks} blocks was compiled anew, so that intervals and verdicts hold what its choices "
         "differ by; counters and configurations that are shown are of one choice.",
     )
+    SERIALIZED_WGMMA = (
+        Severity.WARNING,
+        "In {variants} each product of wgmma waits for the one before: ptxas serialised them, for "
+        "{reason}.",
+        "The messages C7510 to C7514 of ptxas say what hinders it; fewer registers, or no other "
+        "use of the accumulators between products, may help.",
+    )
     DUPLICATE_CODE = (
         Severity.INFO,
         "The same program under two names, measured once: {pairs}.",

@@ -74,6 +74,7 @@ def caveats(report: Report, judges: tuple[Judge, Judge]) -> tuple[Notice, ...]:
         *_shift(timing, final, judges[0].rules.delta, report.plan),
         *_clocks(report.environment),
         *_clocks_differ(usable, report.plan),
+        *_serialized_wgmma(report),
         *_aliases(report),
     )
 
@@ -433,6 +434,19 @@ def _clocks_differ(samples: pd.DataFrame, plan: Plan) -> Iterable[Notice]:
             "ratio": f"{ratio:.3f}\u00d7",
         }
         yield Notice(NoticeKind.CLOCKS_DIFFER, values)
+
+
+def _serialized_wgmma(report: Report) -> Iterable[Notice]:
+    labels = {variant.id: variant.label for variant in report.plan.variants}
+    variants: dict[str, list[str]] = {}
+    for build in report.builds:
+        if build.serialized_wgmma and not build.duplicate_of:
+            variants.setdefault(build.serialized_wgmma, []).append(
+                labels.get(build.variant, build.variant)
+            )
+    for reason, names in variants.items():
+        values: Values = {"variants": first_names(names), "reason": reason}
+        yield Notice(NoticeKind.SERIALIZED_WGMMA, values)
 
 
 def _aliases(report: Report) -> Iterable[Notice]:

@@ -51,10 +51,6 @@ It is no part of a recipe's hash: without its definition (`recipe.with_stamps`) 
 nothing, and ninja sees it change."""
 TIMELINE_HEADER = INCLUDE_FOLDER / "profiler" / "timeline.cuh"
 
-SERIALIZED = "wgmma.mma_async instructions are serialized"
-"""What ptxas says (C7510 to C7514) where each product waits for the one before: the kernel is then
-several times slower, and no variant of itself."""
-
 UNREADABLE = frozenset('$`"\\|\n')
 """nvcc passes names in double quotes to a shell; ninja cannot escape a `|`."""
 
@@ -303,7 +299,7 @@ def _write_library(writer: Writer, library: Library) -> None:
             "compile",
             [str(compilation.source)],
             variables={
-                "run": _compile_shell(compilation.command, compilation.log),
+                "run": _shell(compilation.command, compilation.log),
                 "dependencies": str(compilation.depfile),
             },
         )
@@ -312,16 +308,6 @@ def _write_library(writer: Writer, library: Library) -> None:
         "link",
         [str(compilation.object) for compilation in library.compilations],
         variables={"run": _shell(library.link_command, library.link_log)},
-    )
-
-
-def _compile_shell(command: Sequence[str], log: PurePosixPath) -> str:
-    """Shell command of a compilation, which fails where ptxas serialised `wgmma`."""
-    error = "error: ptxas serialised wgmma, so that products no longer overlap (C7510 to C7514)"
-    quoted = shlex.quote(str(log))
-    return escape(
-        f"{shlex.join(command)} > {quoted} 2>&1 && if grep -q {shlex.quote(SERIALIZED)} {quoted}; "
-        f"then echo {shlex.quote(error)} >> {quoted}; exit 1; fi"
     )
 
 

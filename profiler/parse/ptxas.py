@@ -87,6 +87,10 @@ _ERROR_OF_LAUNCHER = re.compile(
     r"\s*(?:.*/)?launch(?:er\.cu|\.cuh)\(\d+\): error: (?!static assertion)(?P<what>.+)"
 )
 """First line of an error in the launcher: its macros follow in hundreds of lines."""
+_SERIALIZED = re.compile(
+    r"wgmma\.mma_async instructions are serialized due to (.+?)"
+    r"(?: (?:in|for) (?:the )?function .*)?$"
+)
 _NO_ERROR = re.compile(
     rf"^\d+ errors? detected in the compilation of .+|ptxas info|^\s*{_STACK.pattern}"
 )
@@ -112,6 +116,15 @@ def parse_ptxas_log(text: str) -> tuple[KernelFacts, ...]:
         elif entry is not None:
             kernels[entry] = _with_facts_of_line(line, kernels[entry], function)
     return tuple(kernels.values())
+
+
+def serialized_wgmma(text: str) -> str:
+    """Why ptxas serialised `wgmma` (C7510 to C7514); empty where it did not.
+
+    Each product then waits for the one before, and the kernel takes several times as long.
+    """
+    reasons = (_SERIALIZED.search(line) for line in text.splitlines())
+    return next((match[1] for match in reasons if match is not None), "")
 
 
 def _with_facts_of_line(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:

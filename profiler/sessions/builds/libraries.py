@@ -37,13 +37,13 @@ from profiler.machine.locks import holder_of, take_lock, write_holder
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernels_hash, launched_functions
-from profiler.parse.ptxas import error_lines, parse_ptxas_log
+from profiler.parse.ptxas import error_lines, parse_ptxas_log, serialized_wgmma
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
 from profiler.run_folder.documents import read_dataclass, write_json
 from profiler.sessions.builds.ninja import NinjaResult, OnEnd, Progress, run_ninja
 
 FACTS_FILE = "facts.json"
-FACTS_VERSION = 2
+FACTS_VERSION = 3
 """Version of `facts.json`: to be raised when parsers read other facts from the same build."""
 ERROR_LINES = 30
 """Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
@@ -179,6 +179,7 @@ class _Stored:
     version: int = 0
     code_hash: str | None = None
     kernels: tuple[KernelFacts, ...] = ()
+    serialized_wgmma: str = ""
     dependencies: Mapping[str, str] = field(default_factory=dict)
     """Hash of each source and header of the library, by its path."""
     made: Mapping[str, str] = field(default_factory=dict)
@@ -276,6 +277,7 @@ def _result_of(library: Library, folder: Path, facts: _Stored, *, cached: bool) 
         recipe_hash=library.recipe_hash,
         code_hash=facts.code_hash,
         kernels=facts.kernels,
+        serialized_wgmma=facts.serialized_wgmma,
         command=library.command,
         cached=cached,
     )
@@ -360,15 +362,14 @@ def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]
     launched, code = _identity(
         [folder / compilation.object for compilation in library.compilations]
     )
+    log = "\n".join(read_text(folder / compilation.log) for compilation in library.compilations)
     stored = _Stored(
         FACTS_VERSION,
         code_hash=code,
         kernels=tuple(
-            facts
-            for log in (folder / compilation.log for compilation in library.compilations)
-            for facts in parse_ptxas_log(read_text(log))
-            if not launched or facts.name in launched
+            facts for facts in parse_ptxas_log(log) if not launched or facts.name in launched
         ),
+        serialized_wgmma=serialized_wgmma(log),
         dependencies=_dependencies(library, folder, hash_once),
         made=_digests(library, folder),
     )

@@ -327,6 +327,19 @@ def test_variants_with_the_machine_code_of_another(found):
     }
 
 
+def test_variants_whose_products_of_wgmma_wait_for_each_other(found):
+    builds = [
+        BuildResult("a", ok=True, serialized_wgmma="insufficient registers"),
+        BuildResult("b", ok=True, serialized_wgmma="insufficient registers"),
+        BuildResult("gone", ok=True, serialized_wgmma="insufficient registers", duplicate_of="a"),
+        BuildResult("c", ok=True),
+    ]
+    assert found(builds=builds)[NoticeKind.SERIALIZED_WGMMA] == {
+        "variants": "a, b",
+        "reason": "insufficient registers",
+    }
+
+
 def test_what_costs_most_comes_first(found):
     outcomes = {"a..p": Outcome.WRONG_RESULT, "b..p": Outcome.NOT_MEASURED}
     samples = samples_of({"c..p": [1.0]})

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from profiler.model import KernelFacts
-from profiler.parse.ptxas import error_lines, parse_ptxas_log
+from profiler.parse.ptxas import error_lines, parse_ptxas_log, serialized_wgmma
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "ptxas-13.0"
 
@@ -49,6 +49,21 @@ def test_spills():
         "_ZN7softmax14softmax_vectorIfLi8EEEvPKT_PS1_xx": (228, 236, 64),
         "_ZN7softmax14softmax_vectorI6__halfLi8EEEvPKT_PS2_xx": (244, 260, 64),
     }
+
+
+def test_the_reason_why_products_of_wgmma_are_serialised():
+    message = (
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+        "serialized due to "
+    )
+    for reason, end in (
+        ("insufficient register resources", " for the function '_Z4gemmv'"),
+        ("insufficient register resources for the wgmma pipeline", " in the function '_Z4gemmv'"),
+        ("non wgmma instructions defining accumulator registers", " in function '_Z4gemmv'"),
+        ("the presence of Extern calls", ""),
+    ):
+        assert serialized_wgmma(f"ptxas info : 1\n{message}{reason}{end}\nmore") == reason
+    assert serialized_wgmma(log("several-kernels-two-archs.log")) == ""
 
 
 def test_a_log_without_kernels():
