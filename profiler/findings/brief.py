@@ -155,7 +155,7 @@ class JudgedDocument(JsonObject):
     """duration over that of the baseline, with its 95 % interval"""
     ratio_low: Number = get(lambda row: rounded(row[1].low))
     ratio_high: Number = get(lambda row: rounded(row[1].high))
-    detectable: Number = get(lambda row: rounded(row[1].detectable))
+    detectable: Number = get(lambda row: rounded(row[1].resolution.detectable))
     """relative difference that these blocks would have shown"""
     blocks: int = get(lambda row: row[1].blocks)
 
@@ -257,11 +257,11 @@ def blocks_to_settle(pairs: Iterable[PairVerdict]) -> int | None:
 
 
 def _blocks_of(pair: PairVerdict) -> float:
-    effect = abs(pair.ratio - 1)
-    if effect > pair.margin:
-        detectable, needed = pair.detectable, effect
+    effect, margin = abs(pair.ratio - 1), pair.resolution.margin
+    if effect > margin:
+        detectable, needed = pair.resolution.detectable, effect
     else:
-        detectable, needed = (pair.high - pair.low) / 2, pair.margin - effect
+        detectable, needed = (pair.high - pair.low) / 2, margin - effect
     if not (detectable > 0 and needed > 0):
         return math.inf
     return pair.blocks * max((detectable / needed) ** 2, _LEAST_FACTOR)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
     PairVerdict,
+    Resolution,
     VerdictPartDocument,
     verdict_counts,
 )
@@ -131,12 +132,12 @@ class RealityDocument(JsonObject):
 
     get = Source[VariantRank]()
     verdicts: dict[str, int] = get(lambda rank: verdict_counts(rank.planned_verdicts))
-    margin: _Span = get(_span(lambda pair: pair.margin))
-    noise_floor: _Span = get(_span(lambda pair: pair.noise_floor))
-    detectable: _Span = get(_span(lambda pair: pair.detectable))
+    margin: _Span = get(_span(lambda pair: pair.resolution.margin))
+    noise_floor: _Span = get(_span(lambda pair: pair.resolution.noise_floor))
+    detectable: _Span = get(_span(lambda pair: pair.resolution.detectable))
     blocks: _Span = get(_span(lambda pair: float(pair.blocks)))
     of_the_final: int = get(
-        lambda rank: sum(pair.final for pair in rank.planned_verdicts if pair.blocks)
+        lambda rank: sum(pair.confirmed for pair in rank.planned_verdicts if pair.blocks)
     )
 
 
@@ -453,7 +454,7 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     )
     table = table.merge(judged, on=["cell", "metric"], how="left")
     # Without any number pandas takes a column for one of objects.
-    return table.astype(dict.fromkeys(_VERDICT_NUMBERS, "float64"))
+    return table.astype(dict.fromkeys((item.name for item in fields(Resolution)), "float64"))
 
 
 def cell_table(programs: Programs) -> pd.DataFrame:
@@ -513,14 +514,11 @@ def _identity(programs: Programs, cell: Cell) -> Document:
     }
 
 
-_VERDICT_NUMBERS = ("margin", "noise_floor", "session_sd", "detectable")
-
-
 def _verdict_columns(verdict: PairVerdict) -> Document:
     return {
         "verdict": verdict.verdict.value if verdict.verdict else None,
         "reason": verdict.reason.value if verdict.verdict else None,
-        **{name: getattr(verdict, name) for name in _VERDICT_NUMBERS},
+        **asdict(verdict.resolution),
     }
 
 

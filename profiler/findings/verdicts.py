@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import pandas as pd
 
@@ -27,10 +28,32 @@ __all__ = ["FEWEST_BLOCKS", "UNSEEN", "Reason"]
 JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""
 
-_REVERSED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+
+@dataclass(frozen=True)
+class Resolution:
+    """Differences that a comparison can show, as relative effects; NaN is not known."""
+
+    margin: float = math.nan
+    """A smaller difference counts as none."""
+    noise_floor: float = math.nan
+    session_sd: float = math.nan
+    """Standard deviation of the ratio between sessions; margin and interval hold it."""
+    detectable: float = math.nan
+    """Difference that these blocks would likely show."""
+
+    @property
+    def of_sessions(self) -> bool:
+        """Whether the margin is as wide as it is for what one session does not see."""
+        offset = session_margin(self.session_sd)
+        return not math.isnan(offset) and offset > 0 and offset >= self.margin * (1 - 1e-9)
+
+
+_RESOLUTION = tuple(item.name for item in fields(Resolution))
 _ENDS = {"ratio_low": "low", "ratio_high": "high"}
 _FIELD_OF_COLUMN = {
-    name: _ENDS.get(name, name) for name in (*COLUMNS, *MEDIANS) if not name.startswith("p_")
+    name: _ENDS.get(name, name)
+    for name in (*COLUMNS, *MEDIANS)
+    if not name.startswith("p_") and name not in _RESOLUTION
 }
 
 
@@ -49,22 +72,21 @@ class PairVerdict:
     high: float = math.nan
     cycles_ratio: float = math.nan
     """Ratio of their cycles in these blocks; NaN where they were not counted."""
-    margin: float = math.nan
-    noise_floor: float = math.nan
-    session_sd: float = math.nan
-    """Standard deviation of the ratio between sessions; margin and interval hold it."""
-    detectable: float = math.nan
+    resolution: Resolution = Resolution()
     blocks: int = 0
     median: float = math.nan
     """Median duration in ns of the cell in these blocks."""
     against_median: float = math.nan
     """Median duration in ns of the cell that it is compared with; `ratio` is the quotient."""
-    final: bool = False
-    """Whether the verdict is from the blocks in which the finalists were measured again."""
-    before: Verdict | None = None
+    timing_verdict: Verdict | None = None
     """Verdict of the timing blocks, where this one is of the confirmation; else None."""
     looks: int = 1
     """How often the data may be judged: each look has its part of the errors allowed."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the verdict is from the blocks in which the finalists were measured again."""
+        return self.timing_verdict is not None
 
     @property
     def tested(self) -> bool:
@@ -77,25 +99,27 @@ class PairVerdict:
         return self.reason is Reason.DECIDED_BY_TIME
 
     @property
-    def rests_on_offsets(self) -> bool:
-        """Whether its margin is as wide as it is for what one session does not see."""
-        offset = session_margin(self.session_sd)
-        return not math.isnan(offset) and offset > 0 and offset >= self.margin * (1 - 1e-9)
-
-    @property
     def reversed(self) -> PairVerdict:
         """The verdict on the mirrored pair."""
         return replace(
             self,
-            verdict=None if self.verdict is None else _REVERSED.get(self.verdict, self.verdict),
+            verdict=_reversed(self.verdict),
             ratio=1 / self.ratio,
             low=1 / self.high,
             high=1 / self.low,
             cycles_ratio=1 / self.cycles_ratio if self.cycles_ratio > 0 else math.nan,
             median=self.against_median,
             against_median=self.median,
-            before=None if self.before is None else _REVERSED.get(self.before, self.before),
+            timing_verdict=_reversed(self.timing_verdict),
         )
+
+
+_REVERSED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+
+
+def _reversed(verdict: Verdict | None) -> Verdict | None:
+    """Verdict on the mirrored pair."""
+    return None if verdict is None else _REVERSED.get(verdict, verdict)
 
 
 NO_VERDICT = PairVerdict()
@@ -157,7 +181,7 @@ def judge_families(
     }
     for pair, verdict in judged(final, finalists).items():
         if verdict.blocks:
-            verdicts[pair] = replace(verdict, final=True, before=verdicts[pair].verdict)
+            verdicts[pair] = replace(verdict, timing_verdict=verdicts[pair].verdict)
     return verdicts
 
 
@@ -181,10 +205,16 @@ def judged(judge: Judge, questions: Mapping[Pair, str]) -> dict[Pair, PairVerdic
 
 def read_verdicts(frame: pd.DataFrame, looks: int) -> list[PairVerdict]:
     """Verdicts from rows with the columns of `profiler.analyse.verdicts.compare`."""
-    fields = list(_FIELD_OF_COLUMN.values())
-    verdict_columns = frame.reindex(columns=list(_FIELD_OF_COLUMN))
-    rows = zip(*(verdict_columns[name].tolist() for name in verdict_columns), strict=True)
-    return [PairVerdict(**dict(zip(fields, row, strict=True)), looks=looks) for row in rows]
+    resolutions = map(Resolution, *_values(frame, _RESOLUTION))
+    rows = zip(*_values(frame, _FIELD_OF_COLUMN), resolutions, strict=True)
+    names = [*_FIELD_OF_COLUMN.values(), "resolution"]
+    return [PairVerdict(**dict(zip(names, row, strict=True)), looks=looks) for row in rows]
+
+
+def _values(frame: pd.DataFrame, columns: Iterable[str]) -> list[list[Any]]:
+    """Values of each column; NaN of a column that the frame lacks."""
+    present = frame.reindex(columns=list(columns))
+    return [present[name].tolist() for name in present]
 
 
 def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:
@@ -203,9 +233,9 @@ class VerdictPartDocument(JsonObject):
     verdict: str | None = get(lambda pair: pair.verdict and pair.verdict.value)
     with_verdict = get.where(lambda pair: pair.verdict)
     reason: str | None = with_verdict(lambda pair: pair.reason.value)
-    margin: Number = with_verdict(lambda pair: pair.margin)
-    noise_floor: Number = with_verdict(lambda pair: pair.noise_floor)
-    session_sd: Number = with_verdict(lambda pair: pair.session_sd)
-    detectable: Number = with_verdict(lambda pair: pair.detectable)
+    margin: Number = with_verdict(lambda pair: pair.resolution.margin)
+    noise_floor: Number = with_verdict(lambda pair: pair.resolution.noise_floor)
+    session_sd: Number = with_verdict(lambda pair: pair.resolution.session_sd)
+    detectable: Number = with_verdict(lambda pair: pair.resolution.detectable)
     blocks: int | None = with_verdict(lambda pair: pair.blocks)
-    of_the_final: bool | None = with_verdict(lambda pair: pair.final)
+    of_the_final: bool | None = with_verdict(lambda pair: pair.confirmed)

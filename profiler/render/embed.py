@@ -207,8 +207,9 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     verdicts = [baseline.verdicts[cell.id] for cell in cells]
     ratios: dict[str, list[Any]] = {
         name: [_number(getattr(pair, name)) for pair in verdicts]
-        for name in ("ratio", "low", "high", "noise_floor", "median", "against_median")
+        for name in ("ratio", "low", "high", "median", "against_median")
     }
+    ratios["noise_floor"] = [_number(pair.resolution.noise_floor) for pair in verdicts]
     ratios["verdict"] = [
         None if pair.verdict is None else ORDER.index(pair.verdict) for pair in verdicts
     ]

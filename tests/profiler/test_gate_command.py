@@ -18,7 +18,7 @@ from profiler.commands.gate import gate
 from profiler.commands.requests import GateRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.gates import RevisionComparison
-from profiler.findings.verdicts import NO_DATA, PairVerdict
+from profiler.findings.verdicts import NO_DATA, PairVerdict, Resolution
 from profiler.history.answers import Answer, HistoryRun
 from profiler.history.store import Store
 from profiler.model import Cell, Environment, Problem, Variant, Verdict
@@ -57,7 +57,7 @@ def cell(name):
 
 def pair(verdict, ratio=1.05, low=1.03):
     ends = {"low": low, "high": ratio + 0.02, "median": 1e5 * ratio, "against_median": 1e5}
-    judged = PairVerdict(verdict, ratio=ratio, noise_floor=0.004, **ends)
+    judged = PairVerdict(verdict, ratio=ratio, resolution=Resolution(noise_floor=0.004), **ends)
     return RevisionComparison("a", "p", cell("a old"), cell(f"a {verdict}"), judged, "", "")
 
 

@@ -10,7 +10,7 @@ import pytest
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.exports.comment import comment_site
 from profiler.findings.gates import Gate, RevisionComparison
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.verdicts import PairVerdict, Resolution
 from profiler.history.answers import answers_of_records
 from profiler.history.trends import find_history
 from profiler.model import Cell, Problem, Variant, Verdict
@@ -192,8 +192,10 @@ def test_what_the_environment_does_not_say_is_named(fake, site, changed, words):
 def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, **changed):
     before = changed.get("before", 1e5)
     times = {"median": before * ratio, "against_median": before}
-    times["noise_floor"] = changed.get("floor", math.nan)
-    pair = PairVerdict(verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, **times)
+    resolution = Resolution(noise_floor=changed.get("floor", math.nan))
+    pair = PairVerdict(
+        verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, resolution=resolution, **times
+    )
     cell = Cell(variant, Variant(variant, variant), Problem("p", "p"))
     failures = (changed.get(name, "") for name in ("failure", "old_failure"))
     return RevisionComparison(variant, "p", cell, cell, pair, *failures)

@@ -29,7 +29,7 @@ from profiler.commands.output import (
 )
 from profiler.errors import UsageError
 from profiler.findings.find import find
-from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.findings.verdicts import PairVerdict, Reason, Resolution
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.outside_text import safe
@@ -221,7 +221,13 @@ def test_verdicts_stand_beside_the_ratio_that_they_judge(report, tmp_path):
     findings = find(report)
     (cell, *_) = findings.verdicts.against_baseline
     pair = PairVerdict(
-        Verdict.SLOWER, Reason.DECIDED, ratio=1.2, low=1.1, high=1.3, margin=0.01, blocks=8
+        Verdict.SLOWER,
+        Reason.DECIDED,
+        ratio=1.2,
+        low=1.1,
+        high=1.3,
+        resolution=Resolution(0.01),
+        blocks=8,
     )
     changed = replace(findings, verdicts=replace(findings.verdicts, against_baseline={cell: pair}))
     for shown in report_document(changed)["cells"]:

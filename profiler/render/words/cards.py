@@ -453,7 +453,7 @@ def _difference_card(findings: Findings) -> Card:
 def _source(verdicts: Sequence[PairVerdict]) -> str:
     """`confirmed`, or how many visits the verdicts rest on, and how many were measured again."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
-    final = sum(pair.final for pair in judged)
+    final = sum(pair.confirmed for pair in judged)
     if judged and final == len(judged):
         return "confirmed"
     remeasured = f"remeasured at {final}" if final else "not remeasured"
@@ -524,7 +524,7 @@ def _verdict_card(
         )
         for verdict in other_verdicts
     ]
-    margins = span_words("margin \u00b1", [pair.margin for pair in verdicts])
+    margins = span_words("margin \u00b1", [pair.resolution.margin for pair in verdicts])
     against = f"against {programs.baseline.label}" if programs.baseline else ""
     rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
     unseen = {pair.reason: reason_words(pair) for pair in verdicts if pair.reason in UNSEEN}
@@ -560,7 +560,7 @@ def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Proble
 
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:
     """Words on the problems whose margin is what sessions differ by, which no session can see."""
-    count = sum(pair.rests_on_offsets for pair in verdicts)
+    count = sum(pair.resolution.of_sessions for pair in verdicts)
     return f" (wider at {count}: sessions differ)" if count else ""
 
 

@@ -73,7 +73,7 @@ class GateAnswer:
     @property
     def noise_floor(self) -> float | None:
         """A/A: by how much the base varies in this session; None if not known."""
-        floors = (row.pair.noise_floor for row in self.rows)
+        floors = (row.pair.resolution.noise_floor for row in self.rows)
         return max(filter(math.isfinite, floors), default=None)
 
     @property

@@ -44,7 +44,7 @@ def word_of_all(pairs: Sequence[PairVerdict]) -> str:
 
 def within(pairs: Iterable[PairVerdict]) -> str:
     """` within ±1.00 %`: margins of those pairs that are SAME; empty where none is known."""
-    margins = [pair.margin for pair in pairs if pair.verdict is Verdict.SAME]
+    margins = [pair.resolution.margin for pair in pairs if pair.verdict is Verdict.SAME]
     return span_words(" within \u00b1", margins)
 
 
@@ -61,12 +61,11 @@ def reason_words(pair: PairVerdict) -> str:
     """The reason of a verdict as a clause; empty without a verdict."""
     if pair.verdict is None:
         return ""
-    missing = numbers.is_missing
-    unknown = " (noise floor not known)" if missing(pair.noise_floor) else ""
-    limits = "the margin" if missing(pair.margin) else f"\u00b1{percent(pair.margin)}{unknown}"
-    detectable = (
-        "" if missing(pair.detectable) else f"; would likely see {percent(pair.detectable)}"
-    )
+    missing, resolution = numbers.is_missing, pair.resolution
+    margin, effect = resolution.margin, resolution.detectable
+    unknown = " (noise floor not known)" if missing(resolution.noise_floor) else ""
+    limits = "the margin" if missing(margin) else f"\u00b1{percent(margin)}{unknown}"
+    detectable = "" if missing(effect) else f"; would likely see {percent(effect)}"
     clauses = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
         Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
@@ -91,9 +90,10 @@ def reason_words(pair: PairVerdict) -> str:
 
 def _offset_words(pair: PairVerdict) -> str:
     """Clause that offsets between sessions made the margin, with their deviation; else empty."""
-    if not pair.rests_on_offsets:
+    if not pair.resolution.of_sessions:
         return ""
-    return f"; one session: offsets of {percent(pair.session_sd)} between sessions are not seen"
+    offsets = percent(pair.resolution.session_sd)
+    return f"; one session: offsets of {offsets} between sessions are not seen"
 
 
 def reason_and_blocks(pair: PairVerdict) -> str:
@@ -125,11 +125,13 @@ def cycles_words(pair: PairVerdict) -> str:
 
 def limits(pairs: Sequence[PairVerdict], blocks: str) -> str:
     """Margin, noise floor, number of blocks and detectable effect: each as one value or from-to."""
+    resolutions = [pair.resolution for pair in pairs]
+    floors = [resolution.noise_floor for resolution in resolutions]
     spans = (
-        span_words("margin \u00b1", [pair.margin for pair in pairs]),
-        span_words("noise floor ", [pair.noise_floor for pair in pairs], "noise floor not known"),
+        span_words("margin \u00b1", [resolution.margin for resolution in resolutions]),
+        span_words("noise floor ", floors, "noise floor not known"),
         blocks,
-        span_words("would likely see ", [pair.detectable for pair in pairs]),
+        span_words("would likely see ", [resolution.detectable for resolution in resolutions]),
     )
     return ", ".join(filter(None, spans))
 
@@ -143,11 +145,11 @@ def quotient_words(pair: PairVerdict) -> str:
 
 def _final_words(pair: PairVerdict) -> str:
     """Mark of the confirmation, with the verdict of the timing blocks where that differs."""
-    if not pair.final:
+    if pair.timing_verdict is None:
         return ""
-    agrees = pair.before in (None, pair.verdict)
-    before = "" if pair.before is None else pair.before.word
-    return "; confirmation" if agrees else f"; confirmation (timing blocks: {before})"
+    if pair.timing_verdict is pair.verdict:
+        return "; confirmation"
+    return f"; confirmation (timing blocks: {pair.timing_verdict.word})"
 
 
 def after_number(pair: PairVerdict) -> str:

@@ -13,7 +13,7 @@ from profiler.commands.requests import CheckRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.findings import find
 from profiler.findings.brief import MOST_BYTES, BriefDocument, blocks_to_settle
-from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.findings.verdicts import PairVerdict, Reason, Resolution
 from profiler.model import Verdict
 
 TRANSPOSE = RECORDINGS / "transpose.zip"
@@ -62,8 +62,7 @@ def unclear(ratio, *, margin=0.01, detectable=math.nan, half=math.nan, blocks=8)
         ratio=ratio,
         low=ratio - half,
         high=ratio + half,
-        margin=margin,
-        detectable=detectable,
+        resolution=Resolution(margin, detectable=detectable),
         blocks=blocks,
     )
 

@@ -16,7 +16,7 @@ from profiler.commands.output import report_document
 from profiler.findings.cell_numbers import FINAL
 from profiler.findings.document import judged_table, summary_document, summary_table
 from profiler.findings.find import find
-from profiler.findings.verdicts import NO_VERDICT, PairVerdict
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict, Resolution
 from profiler.findings.winners import leader_of
 from profiler.model import Outcome, SessionKind, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
@@ -147,7 +147,7 @@ def test_a_final_speaks_where_both_were_in_it(again, measured_again):
         measured_again.measured.samples, measured_again.plan.cells, SessionKind.FINAL
     )
     row = Judge(times, "torch", Rules(looks=1)).compare([(winner.id, baseline.id)]).iloc[0]
-    assert pair.final
+    assert pair.confirmed
     assert (pair.verdict, pair.ratio) == (row["verdict"], row["ratio"])
     assert findings.verdicts.against_baseline[winner.id].ratio == pytest.approx(pair.ratio)
     value = findings.numbers.value(winner, "duration_ns")
@@ -158,7 +158,7 @@ def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     assert "in the confirmation" in say(again)
     slowest = findings.numbers.sorted_at(problem, "duration_ns")
     loser = next(cell for cell, value in reversed(slowest) if value.present)
-    assert not findings.verdicts.at(loser, problem).final
+    assert not findings.verdicts.at(loser, problem).confirmed
 
 
 def test_without_a_final_every_number_is_of_the_blocks():
@@ -174,7 +174,10 @@ def test_without_a_final_every_number_is_of_the_blocks():
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_words(reason):
     known = PairVerdict(
-        Verdict.UNCLEAR, reason, blocks=8, margin=0.01, noise_floor=0.004, detectable=0.02
+        Verdict.UNCLEAR,
+        reason,
+        resolution=Resolution(0.01, noise_floor=0.004, detectable=0.02),
+        blocks=8,
     )
     for pair in (known, PairVerdict(Verdict.UNCLEAR, reason)):
         assert reason_words(pair)
@@ -321,7 +324,7 @@ def test_no_pair_has_two_verdicts_on_one_page(again, findings):
 
 
 def test_the_ratio_of_cycles_stands_behind_a_verdict_and_clocks_that_differ_are_named():
-    pair = PairVerdict(Verdict.FASTER, ratio=0.9, margin=0.01, blocks=8)
+    pair = PairVerdict(Verdict.FASTER, ratio=0.9, resolution=Resolution(0.01), blocks=8)
     assert "cycles" not in limits_and_cycles(pair)
     alike = dataclasses.replace(pair, cycles_ratio=0.91)
     assert limits_and_cycles(alike).endswith("cycles 0.910\u00d7")
@@ -371,7 +374,7 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report):
     for effect, pair in zip(found.effects, found.verdicts, strict=True):
         assert pair.ratio == pytest.approx(effect.ratio)
         assert pair.blocks == 8
-        assert not pair.final
+        assert not pair.confirmed
     (block,) = ablation_view(findings)["ablations"]
     assert "verdict" in [column.head for column in block["chart"].table.columns]
     said = counts_datum(found.verdicts)

@@ -11,7 +11,7 @@ from synthetic_report import make_report, problems, unmeasured, without
 from profiler.analyse.verdicts import Reason
 from profiler.findings.counters import level_bytes, roof_lines
 from profiler.findings.find import find
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.verdicts import PairVerdict, Resolution
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import problem_key
 from profiler.render import embed
@@ -547,9 +547,11 @@ def test_the_baseline_alone_is_not_compared_with_itself():
 
 
 def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason():
-    unclear = PairVerdict(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=8, margin=0.01)
+    unclear = PairVerdict(
+        Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, resolution=Resolution(0.01), blocks=8
+    )
     other = dataclasses.replace(unclear, reason=Reason.FEW_BLOCKS, blocks=4)
-    faster = PairVerdict(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
+    faster = PairVerdict(Verdict.FASTER, Reason.DECIDED, resolution=Resolution(0.01), blocks=8)
     why_unclear = reason_and_blocks(unclear)
     assert "8 blocks do not tell it from \u00b11.00\u202f%" in why_unclear
     shown = Verdict.UNCLEAR.word
