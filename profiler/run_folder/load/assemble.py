@@ -230,9 +230,7 @@ def _timelines(results: Results) -> Mapping[str, CellTimeline]:
 def _stamps(attempts: Sequence[Loaded]) -> Mapping[str, KernelStamps]:
     """Stamps by cell id, of the latest attempt of in-kernel sessions."""
     return {
-        visit.cell: stamps
-        for attempt in attempts
-        for visit, stamps in (attempt.stamps or {}).items()
+        cell: stamps for attempt in attempts for cell, stamps in attempt.details.in_kernel.items()
     }
 
 

@@ -16,7 +16,6 @@ from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
     SampleOrigin,
-    cell_of_part,
     empty_samples,
     impossible_durations,
     launches_of_journal,
@@ -33,7 +32,7 @@ from profiler.analyse.why.roofs import practical_shares
 from profiler.collect import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
-from profiler.model import Params, SessionKind, Visit
+from profiler.model import SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse import runner_journal
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
@@ -48,7 +47,8 @@ from profiler.run_folder.load.details import (
     first_sample_cells,
     visit_timelines,
 )
-from profiler.run_folder.load.loaded import FINISHED, Loaded, visits_of
+from profiler.run_folder.load.loaded import FINISHED, Loaded, ToolFacts, visits_of
+from profiler.run_folder.load.report import Details
 from profiler.runner import protocol
 from profiler.runner.protocol import STAMPS_FILE
 
@@ -87,8 +87,7 @@ def _load(
         return replace(
             loaded,
             samples=samples,
-            attributes=ahead.tables.joined.attributes,
-            launches=ahead.launches,
+            tool_facts=ToolFacts(ahead.tables.joined.attributes, ahead.launches),
         )
     table, unreadable = _read_csv(attempt, journal.records, ahead)
     if table is not None:
@@ -104,7 +103,14 @@ def _with_profiles(loaded: Loaded, table: NcuTable | None) -> Loaded:
     profiles, of_pages = cell_profiles(
         loaded.attempt.folder, table, partial(_explained_cells, loaded, table)
     )
-    return replace(loaded, profiles=profiles, reading_notices=(*loaded.reading_notices, *of_pages))
+    visit = loaded.attempt.record.visit
+    visits = [Visit(cell, 0) for cell in profiles] if visit is None else [Visit(**visit)]
+    return replace(
+        loaded,
+        details=Details(profiles=profiles),
+        visits_without_sample=frozenset(visits if profiles else ()),
+        reading_notices=(*loaded.reading_notices, *of_pages),
+    )
 
 
 def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: str | None) -> Loaded:
@@ -124,23 +130,21 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
     )
     not_sustained = _unsettled_notices(loaded)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples
+    roofs = _practical_roofs(loaded, table, compute_capability)
     loaded = replace(
         loaded,
         samples=possible,
         reading_notices=(*loaded.reading_notices, *left_out, *unflushed, *not_sustained),
-        visits_without_duration=visits_of(samples[impossible]) if impossible.any() else frozenset(),
-        parts=_params_by_cell(attempt, parts),
-        part_fault=parts.fault if parts is not None else "",
-        practical_roofs=_practical_roofs(loaded, table, compute_capability),
+        visits_without_sample=visits_of(samples[impossible]) if impossible.any() else frozenset(),
+        parts=parts,
     )
     if table is None:
-        return replace(loaded, attributes=_attributes(loaded))
+        return replace(loaded, tool_facts=ToolFacts(_attributes(loaded), practical_roofs=roofs))
+    launches = table.launches
     return replace(
         loaded,
-        attributes=table.attributes,
+        tool_facts=ToolFacts(table.attributes, len(launches), streams_by_cell(launches), roofs),
         ranges=_ranges(loaded, table, origin),
-        launches=len(table.launches),
-        streams=streams_by_cell(table.launches),
     )
 
 
@@ -260,13 +264,6 @@ def _part_samples(attempt: Attempt, table: NcuTable | None) -> PartSamples | Non
     return part_samples(table.launches, record.parts, counted=record.counted)
 
 
-def _params_by_cell(attempt: Attempt, parts: PartSamples | None) -> dict[str, Params]:
-    visit = attempt.record.visit
-    if parts is None or visit is None:
-        return {}
-    return {cell_of_part(visit["cell"], params): params for params in parts.params}
-
-
 def _left_out_notices(
     attempt: Attempt, samples: pd.DataFrame, impossible: pd.Series[bool]
 ) -> tuple[Notice, ...]:
@@ -361,9 +358,13 @@ def _with_timelines(loaded: Loaded) -> Loaded:
             loaded.attempt, loaded.records, loaded.current_cells
         )
     except ParseError:
-        return replace(loaded, unreadable=FACTS_FILE, recorded_visits=frozenset())
+        return replace(loaded, unreadable=FACTS_FILE)
+    samples = _with_values(samples)
     return replace(
-        loaded, samples=_with_values(samples), recorded_visits=visits, timelines=timelines
+        loaded,
+        samples=samples,
+        visits_without_sample=visits - visits_of(samples),
+        details=Details(timelines=timelines),
     )
 
 
@@ -372,13 +373,13 @@ def _with_stamps(loaded: Loaded) -> Loaded:
     try:
         stamps = read_stamps(loaded.attempt.folder)
     except ParseError:
-        return replace(loaded, unreadable=STAMPS_FILE, stamps={})
-    counted = {
-        visit: visit_stamps
-        for visit, visit_stamps in stamps.items()
-        if visit.cell in loaded.current_cells
-    }
-    return replace(loaded, stamps=counted)
+        return replace(loaded, unreadable=STAMPS_FILE)
+    counted = {visit: stamps[visit] for visit in stamps if visit.cell in loaded.current_cells}
+    return replace(
+        loaded,
+        visits_without_sample=frozenset(counted),
+        details=Details(in_kernel={visit.cell: counted[visit] for visit in counted}),
+    )
 
 
 def _with_values(samples: pd.DataFrame) -> pd.DataFrame:

@@ -10,25 +10,38 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.clocks import measured_visits, throttled_visits
+from profiler.analyse.parts import PartSamples
 from profiler.analyse.range_counters import empty_range_visits
-from profiler.analyse.samples import empty_samples
-from profiler.analyse.why.kernel_profiles import Launches
+from profiler.analyse.samples import cell_of_part, empty_samples
 from profiler.analyse.why.roofs import roofs_countable
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
 from profiler.notices import Notice
 from profiler.parse import runner_journal
 from profiler.parse.clock_file import empty_clocks
 from profiler.parse.inductor import tuned_of_record
-from profiler.parse.stamps import KernelStamps
 from profiler.run_folder.folder import Attempt
+from profiler.run_folder.load.report import Details
 from profiler.runner import protocol
 
 FINISHED = "finished"
 """AttemptResult.cause of a session that ended as it should."""
 
 _TIMED = (SessionKind.TIMING, SessionKind.FINAL)
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """Facts of a tool on the GPU and on the launches of an attempt, beside samples."""
+
+    attributes: Mapping[str, str | float] = field(default_factory=dict)
+    """GPU attributes: `device__attribute_*`."""
+    launches: int = 0
+    """Launches that ncu profiled."""
+    streams: Mapping[str, int] = field(default_factory=dict)
+    """Most streams that a visit has kernels on, by cell id; none where all have one in common."""
+    practical_roofs: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the hardware's roofs that plain kernels reached, by roof."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,51 +57,29 @@ class Loaded:
     """Notices of reading the attempt's files."""
     unreadable: str = ""
     """File of the tool that could not be read; empty where there is none."""
-    attributes: Mapping[str, str | float] = field(default_factory=dict)
-    """GPU attributes by the tool: `device__attribute_*`."""
+    tool_facts: ToolFacts = ToolFacts()
     clocks: pd.DataFrame = field(default_factory=empty_clocks)
     """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits; without rows where the workload pushed none."""
-    visits_without_duration: frozenset[Visit] = frozenset()
-    """Visits that were made and whose duration is none (`impossible_durations`)."""
-    recorded_visits: frozenset[Visit] | None = None
-    """Visits of a session of timelines; None for other sessions."""
-    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
-    """Recorded timelines by cell id."""
-    profiles: Mapping[str, Launches] | None = None
-    """Profiles of an explain session by cell id; None for other sessions."""
-    stamps: Mapping[Visit, KernelStamps] | None = None
-    """Stamps of an in-kernel session by visit; None for other sessions."""
-    parts: Mapping[str, Params] = field(default_factory=dict)
-    """Parameters of the parts of an external command, by the cell id of their samples."""
-    part_fault: str = ""
-    """Why a command's launches do not match its parts, in which case it has no samples."""
-    launches: int = 0
-    """Launches that ncu profiled."""
-    streams: Mapping[str, int] = field(default_factory=dict)
-    """Most streams that a visit has kernels on, by cell id; none where all have one in common."""
-    practical_roofs: Mapping[str, float] = field(default_factory=dict)
-    """Shares of the hardware's roofs that plain kernels reached, by roof."""
+    visits_without_sample: frozenset[Visit] = frozenset()
+    """Visits that were made and that no sample counts for: their duration is none
+    (`impossible_durations`), or they have details, such as a timeline without a kernel."""
+    details: Details = field(default_factory=Details)
+    parts: PartSamples | None = None
+    """Samples of the parts of an external command; None without parts."""
 
     @cached_property
     def visits(self) -> frozenset[Visit]:
-        """Visits with a sample that has a value; a faulting kernel leaves a row without values.
+        """Visits with a sample that has a value, or without need of one.
 
-        A visit with a timeline needs no sample: the timeline may show that no kernel ran.
+        A faulting kernel leaves a row without values, which is no sample.
         """
-        if self.recorded_visits is not None:
-            return self.recorded_visits
-        if self.stamps is not None:
-            return frozenset(self.stamps)
         single_visit = self.attempt.record.visit
-        if single_visit is not None:
-            durations = len(self.samples) > 0 or len(self.visits_without_duration) > 0
-            is_measured = durations if self.profiles is None else bool(self.profiles)
+        if single_visit is not None:  # its samples may be of parts, which are other cells
+            is_measured = len(self.samples) > 0 or len(self.visits_without_sample) > 0
             return frozenset([Visit(**single_visit)] if is_measured else ())
-        if self.profiles is not None:
-            return frozenset(Visit(cell, 0) for cell in self.profiles)
-        return visits_of(self.samples) | self.visits_without_duration
+        return visits_of(self.samples) | self.visits_without_sample
 
     @cached_property
     def visit_keys(self) -> frozenset[tuple[str, int, int]]:
@@ -176,7 +167,7 @@ class Loaded:
 
         None of an in-kernel session: what was compared there is another build.
         """
-        if self.stamps is not None:
+        if self.attempt.record.kind == SessionKind.IN_KERNEL:
             return frozenset()
         result = self.attempt.result
         if self.attempt.record.kind == SessionKind.CHECK:
@@ -202,6 +193,13 @@ class Loaded:
             if record.get("event") == protocol.NOT_RECHECKED
             or (record.get("event"), record.get("phase")) == (protocol.FINISHED, protocol.RECHECK)
         }
+
+    def part_params(self) -> dict[str, Params]:
+        """Parameters of the parts of an external command, by the cell id of their samples."""
+        visit = self.attempt.record.visit
+        if self.parts is None or visit is None:
+            return {}
+        return {cell_of_part(visit["cell"], params): params for params in self.parts.params}
 
     def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Distinct lists of kernels that a cell launched, by cell id, in the order of visits.
@@ -318,7 +316,9 @@ def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[st
         if record.get("event") == protocol.ROOF_STARTED
     )
     settled = {
-        roof for loaded in earlier for roof in (*loaded.practical_roofs, *loaded.roof_faults())
+        roof
+        for loaded in earlier
+        for roof in (*loaded.tool_facts.practical_roofs, *loaded.roof_faults())
     }
     return tuple(
         roof
@@ -341,7 +341,11 @@ def _is_unused(roof: str, earlier: Sequence[Loaded]) -> bool:
 
 def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:
     """Latest shares of the hardware's roofs that plain kernels reached, by roof."""
-    return {roof: share for loaded in attempts for roof, share in loaded.practical_roofs.items()}
+    return {
+        roof: share
+        for loaded in attempts
+        for roof, share in loaded.tool_facts.practical_roofs.items()
+    }
 
 
 def roof_faults(attempts: Sequence[Loaded]) -> dict[str, str]:

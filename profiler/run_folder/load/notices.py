@@ -80,15 +80,16 @@ def _attempt_notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
 
 def _early_end_notice(loaded: Loaded) -> Notice:
     """Notice of an attempt whose session did not finish."""
-    result, explained = loaded.attempt.result, loaded.profiles
+    result = loaded.attempt.result
+    is_explained = loaded.attempt.record.kind == SessionKind.EXPLAIN
     values: Values = {
         "session": loaded.attempt.folder.name,
         "cause": result.cause if result else "the profiler was stopped",
-        "kept": len(loaded.samples) if explained is None else len(explained),
+        "kept": len(loaded.details.profiles if is_explained else loaded.samples),
     }
-    if explained is None:
-        return Notice(NoticeKind.SESSION_DIED, values)
-    return Notice(NoticeKind.EXPLAINING_DIED, values)
+    if is_explained:
+        return Notice(NoticeKind.EXPLAINING_DIED, values)
+    return Notice(NoticeKind.SESSION_DIED, values)
 
 
 def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> Iterator[Notice]:

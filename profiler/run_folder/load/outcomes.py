@@ -160,7 +160,9 @@ def gather(
         )
         for cell, status in statuses.items()
     }
-    attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
+    attributes = {
+        key: value for attempt in attempts for key, value in attempt.tool_facts.attributes.items()
+    }
     gpu = with_attributes(environment, attributes)
     profiles, at_problems = latest_profiles(attempts), plan.baseline_cells
     baselines = {
@@ -185,13 +187,13 @@ def gather(
         ),
         attributes=attributes,
         ranges=_first_of_each([loaded.ranges for loaded in counting], "path", empty_range_visits),
-        timelines=joined_timelines(loaded.timelines for loaded in counting),
+        timelines=joined_timelines(loaded.details.timelines for loaded in counting),
     )
 
 
 def _most_concurrent(status: CellStatus, attempts: Sequence[Loaded]) -> float | None:
     """Kernels that can run at once, by CUPTI or by ncu's streams; None where neither tells."""
-    counts = [loaded.streams.get(status.cell, 0) for loaded in attempts]
+    counts = [loaded.tool_facts.streams.get(status.cell, 0) for loaded in attempts]
     by_cupti = status.untimed.concurrent_kernels
     return max([by_cupti or 0, *counts]) or by_cupti
 
@@ -242,7 +244,7 @@ def _without_unfiltered_kernels(samples: pd.DataFrame, plan: Plan) -> pd.DataFra
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
     if not any(loaded.attempt.record.visit is not None for loaded in attempts):
         return plan.cells
-    parts = {cell: params for loaded in attempts for cell, params in loaded.parts.items()}
+    parts = {cell: params for loaded in attempts for cell, params in loaded.part_params().items()}
     if parts:
         return cells_of_parts(plan.cells, parts, set(samples["cell"].unique()))
     command_parts = command_cells(samples, plan.cells)
@@ -386,7 +388,7 @@ def _int_or_none(value: str | float | None) -> int | None:
 def latest_profiles(attempts: Sequence[Loaded]) -> dict[str, Launches]:
     """Profiles by cell id, of the latest attempt of explain sessions."""
     return {
-        cell: launches for loaded in attempts for cell, launches in (loaded.profiles or {}).items()
+        cell: launches for loaded in attempts for cell, launches in loaded.details.profiles.items()
     }
 
 

@@ -60,13 +60,14 @@ def _without_visits(loaded: Loaded, unused_visits: frozenset[VisitKey]) -> Loade
         return loaded
     timelines = {
         cell: timeline
-        for cell, timeline in loaded.timelines.items()
+        for cell, timeline in loaded.details.timelines.items()
         if (cell, FIRST_BLOCK, 0) not in unused_visits
     }
     samples, ranges = (
         _rows_without(rows, unused_visits) for rows in (loaded.samples, loaded.ranges)
     )
-    return replace(loaded, samples=samples, ranges=ranges, timelines=timelines)
+    details = replace(loaded.details, timelines=timelines)
+    return replace(loaded, samples=samples, ranges=ranges, details=details)
 
 
 def _rows_without(rows: pd.DataFrame, unused_visits: frozenset[VisitKey]) -> pd.DataFrame:
@@ -100,7 +101,7 @@ def _launches(loaded: Loaded) -> pd.DataFrame:
     columns = ["kernel", "duration_ns", "cycles"]
     explained = [
         (f"{cell} {place}", kernel.value(DURATION), kernel.value(ELAPSED))
-        for cell, launches in (loaded.profiles or {}).items()
+        for cell, launches in loaded.details.profiles.items()
         for place, kernel in enumerate(launches)
     ]
     if explained:

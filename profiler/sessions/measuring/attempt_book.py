@@ -138,7 +138,7 @@ class AttemptBook:
 
     def explained_cells(self) -> frozenset[str]:
         """Ids of the explained cells; of an external command the ids of its parts."""
-        return frozenset(cell for loaded in self.attempts() for cell in loaded.profiles or ())
+        return frozenset(cell for loaded in self.attempts() for cell in loaded.details.profiles)
 
     def launches(self) -> dict[str, int]:
         """Most profiled launches in a visit of an external command, by planned cell."""
@@ -146,7 +146,8 @@ class AttemptBook:
         for loaded in self.attempts():
             visit, counted = loaded.attempt.record.visit, loaded.attempt.record.counted
             if visit is not None and not counted:
-                launches[visit["cell"]] = max(launches.get(visit["cell"], 0), loaded.launches)
+                launches_in_visit = loaded.tool_facts.launches
+                launches[visit["cell"]] = max(launches.get(visit["cell"], 0), launches_in_visit)
         return launches
 
     def _results(self) -> Results:

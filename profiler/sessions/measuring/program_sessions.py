@@ -171,7 +171,7 @@ class ProgramSessions:
                 progress.durations_ns |= median_durations(attempts_by_cell[turn.visit.cell])
                 progress.visited(turn.visit.cell)
                 if is_first:
-                    rest = (len(work.missing), end.seconds, loaded.launches)
+                    rest = (len(work.missing), end.seconds, loaded.tool_facts.launches)
                     for line in visit_lines(self.workload, *rest):
                         self.reporter.say(line)
             else:
@@ -202,7 +202,8 @@ class ProgramSessions:
             folder, end = self._run_turn(program, turn, turns)
         self.writer.keep_files(session, folder, end)
         loaded = self.book.load(self.book.run.attempt(folder))
-        fault, measured = loaded.part_fault, bool(loaded.visits)
+        fault = loaded.parts.fault if loaded.parts is not None else ""
+        measured = bool(loaded.visits)
         failure = program.failure(
             folder, end, measured=measured or bool(fault), may_match=may_match
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)

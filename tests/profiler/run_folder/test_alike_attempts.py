@@ -52,9 +52,9 @@ HARM = {
 def facts(loaded):
     """All of an attempt but its frames, which `==` does not compare."""
     return (
-        *(loaded.visits, loaded.reading_notices, loaded.unreadable, loaded.attributes),
-        *(loaded.launches, loaded.streams, loaded.visits_without_duration, loaded.kernels()),
-        *(loaded.practical_roofs, loaded.current_cells, loaded.records),
+        *(loaded.visits, loaded.reading_notices, loaded.unreadable, loaded.tool_facts),
+        *(loaded.visits_without_sample, loaded.kernels()),
+        *(loaded.current_cells, loaded.records),
     )
 
 

@@ -64,8 +64,7 @@ def explained(folder):
 
 
 def profiles_of(loaded):
-    assert loaded.profiles is not None
-    return loaded.profiles
+    return loaded.details.profiles
 
 
 def results_of(folder, attempts):
@@ -109,7 +108,7 @@ def test_cells_of_another_key_are_left_out():
     run = RunFolder(RECORDING)
     keys = {**run.record().keys, BEST: "edited since"}
     other = AttemptReader().load(run.attempt(RECORDING / ATTEMPT), keys, "9.0")
-    assert set(other.profiles or {}) == {TORCH}
+    assert set(other.details.profiles) == {TORCH}
 
 
 def test_a_cell_whose_visit_was_not_finished_has_no_profile():
@@ -228,7 +227,7 @@ def test_an_attempt_that_failed_costs_no_cell_its_outcome(copy, results, damage)
     }
     assert after.statuses[BEST].outcome is Outcome.MEASURED
     assert after.samples.equals(results.samples)
-    assert not any(BEST in (attempt.profiles or {}) for attempt in attempts)
+    assert not any(BEST in attempt.details.profiles for attempt in attempts)
 
 
 def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy):

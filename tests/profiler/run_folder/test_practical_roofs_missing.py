@@ -8,7 +8,7 @@ import pytest
 
 from profiler.metrics.passes import counter_sessions
 from profiler.metrics.queries import expand, without_other_types
-from profiler.run_folder.load.loaded import missing_roofs, roof_faults
+from profiler.run_folder.load.loaded import ToolFacts, missing_roofs, roof_faults
 
 COUNTERS = counter_sessions(without_other_types(expand(["roofline"]), ["bf16"]), {("bf16",): 1})[
     0
@@ -20,7 +20,7 @@ def attempt(*started, measured, faults, **samples):
     records = [{"event": "roof_started", "roof": roof} for roof in started]
     return SimpleNamespace(
         records=records,
-        practical_roofs=measured,
+        tool_facts=ToolFacts(practical_roofs=measured),
         roof_faults=lambda: dict(faults),
         samples=pd.DataFrame(samples),
     )
