@@ -18,6 +18,8 @@ from profiler.commands.output import dump
 from profiler.comparison import run_entries
 from profiler.comparison.run_entries import (
     CACHE_FILE,
+    Conditions,
+    RunAnswer,
     best_over_time,
     changes,
     newest_listed,
@@ -231,7 +233,7 @@ def test_a_summary_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "profiler.comparison.run_entries.read_json", lambda path: read.append(path) or {}
     )
-    assert entries_of(tmp_path)[0].answer == "new is best at 10."
+    assert entries_of(tmp_path)[0].answer.sentence == "new is best at 10."
     assert read == []
     monkeypatch.undo()
     document = summary({"a": 0.5}, sentence="Something else.")
@@ -447,14 +449,15 @@ def test_of_very_many_runs_the_newest_of_each_experiment_are_listed(tmp_path):
 def test_the_run_before_is_the_newest_that_can_be_compared(tmp_path):
     put(tmp_path, summary({"a": 0.5}))
     (entry,) = entries_of(tmp_path)
-    (best,) = entry.best
+    (best,) = entry.answer.best
     oldest_first = [
         dataclasses.replace(
             entry,
             folder=str(number),
-            settings=(gpu,),
-            baseline=baseline,
-            best=tuple(dataclasses.replace(best, problem=problem) for problem in problems),
+            conditions=Conditions(gpu, (), baseline),
+            answer=RunAnswer(
+                best=tuple(dataclasses.replace(best, problem=problem) for problem in problems)
+            ),
         )
         for number, (gpu, baseline, problems) in enumerate(
             [

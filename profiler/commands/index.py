@@ -123,7 +123,7 @@ def _folders_of_name(name: str, entries: Sequence[RunEntry], out: Path) -> set[P
 
 
 def _path(out: Path, entry: RunEntry) -> Path:
-    return Path(entry.folder) if entry.recording else out / entry.folder
+    return Path(entry.folder) if entry.kind == "recording" else out / entry.folder
 
 
 def _print_warning(text: str) -> None:
@@ -144,16 +144,16 @@ def _row(out: Path, run: RunEntry, change: BestChange | None) -> dict[str, Any]:
         "run": str(_path(out, run)),
         "experiment": run.experiment,
         "created": run.created,
-        "replayed": run.replayed,
-        "recording": run.recording,
-        "gpu": run.gpu or None,
+        "replayed": run.kind == "replay",
+        "recording": run.kind == "recording",
+        "gpu": run.conditions.gpu or None,
         "commit": run.commit or None,
         "cells": run.cells,
-        "answer": run.answer or None,
-        "baseline": run.baseline,
-        "ratio": run.ratio,
-        "ratio_low": run.ratio_low,
-        "ratio_high": run.ratio_high,
+        "answer": run.answer.sentence or None,
+        "baseline": run.conditions.baseline,
+        "ratio": run.answer.ratio,
+        "ratio_low": run.answer.low,
+        "ratio_high": run.answer.high,
         "verdict": change and change.verdict.value,
         "against": change and str(out / change.older.folder),
     }

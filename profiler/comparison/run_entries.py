@@ -17,7 +17,7 @@ from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from profiler.collect.registry import timer_of
 from profiler.errors import UsageError
@@ -28,7 +28,7 @@ from profiler.run_folder.documents import read_json, read_value, write_json
 from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder
 
 CACHE_FILE = ".index.json"
-_ENTRIES_KEY = "entries of form 8"
+_ENTRIES_KEY = "entries of form 9"
 """Key of the cached entries, renamed with every change of `RunEntry`: older caches are ignored."""
 _SHORT_COMMIT = 8
 
@@ -48,6 +48,31 @@ class ProblemBest:
 
 
 @dataclass(frozen=True)
+class RunAnswer:
+    """Answer of a run: its sentence and ratios to the baseline; empty of a run that goes on."""
+
+    sentence: str = ""
+    best: tuple[ProblemBest, ...] = ()
+    ratio: float | None = None
+    """Ratio of what the answer recommends to the baseline: geometric mean over its problems, 1
+    where that is the baseline; None without an answer or a baseline."""
+    low: float | None = None
+    high: float | None = None
+    """95 % interval, of one problem."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Conditions of a run that ratios must have in common to be compared."""
+
+    gpu: str
+    """Name of the GPU, or of the processor; empty where neither is known."""
+    settings: tuple[str | None, ...]
+    """Clock control, cache control and timer."""
+    baseline: str | None
+
+
+@dataclass(frozen=True)
 class RunEntry:
     """One run, or one replay, in a list of runs."""
 
@@ -58,28 +83,15 @@ class RunEntry:
     created: str
     number: int
     """RunRecord.number; 0 of a replay."""
-    replayed: bool
-    gpu: str
-    """Name of the GPU, or of the processor; empty where neither is known."""
-    settings: tuple[str | None, ...]
-    """Clock control, cache control and timer: ratios under others are not compared."""
+    kind: Literal["run", "replay", "recording"]
+    """The answer of a recording is found when it is reported."""
+    conditions: Conditions
     commit: str
     """First digits, and `+` where files had changed; empty where it is not known."""
     cells: int
-    baseline: str | None
     page: bool
     """Whether the run has a page."""
-    answer: str
-    """One sentence; empty of a run that has not ended."""
-    best: tuple[ProblemBest, ...]
-    ratio: float | None = None
-    """Ratio of what the answer recommends to the baseline: geometric mean over its problems, 1
-    where that is the baseline; None without an answer or a baseline."""
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    """95 % interval, of one problem."""
-    recording: bool = False
-    """Whether the entry is a recording, whose answer is found when it is reported."""
+    answer: RunAnswer
     state: tuple[int, ...] = ()
     """Times and sizes of the files that the entry was read from; empty where one could not be
     read: the same file may be readable next time."""
@@ -198,7 +210,7 @@ def read_recordings(
         except UsageError as error:
             warn(f"left out: {error}")
             continue
-        entries.append(replace(entry, recording=True))
+        entries.append(replace(entry, kind="recording"))
     return tuple(entries)
 
 
@@ -209,7 +221,8 @@ def keep_entries(out: Path, entries: Iterable[RunEntry]) -> None:
 
 def _entry_fields(entry: RunEntry) -> dict[str, Any]:
     """Fields of an entry for JSON; `asdict` takes twenty times as long."""
-    return vars(entry) | {"best": [vars(best) for best in entry.best]}
+    answer = vars(entry.answer) | {"best": [vars(best) for best in entry.answer.best]}
+    return vars(entry) | {"conditions": vars(entry.conditions), "answer": answer}
 
 
 def cached_entries(out: Path) -> Cached:
@@ -268,28 +281,33 @@ def _entry(  # noqa: PLR0913 - what a document does not say of itself
         processor = _text(environment.get("gpu") or environment.get("cpu") or "")
         controls = (environment.get(name) for name in ("clock_control", "cache_control"))
         commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
-        ratio, low, high = _answer_ratio(document.get("answer") or {})
+        timing = (*(value and _text(value) for value in controls), timer)
         return RunEntry(
             folder=folder,
             experiment=_text(document["experiment"]),
             title=_text(document.get("title") or document["experiment"]),
             created=_text(document["created"]),
             number=number,
-            replayed=bool(document.get("replayed")),
-            gpu=processor,
-            settings=(*(value and _text(value) for value in controls), timer),
+            kind="replay" if document.get("replayed") else "run",
+            conditions=Conditions(processor, timing, document.get("baseline")),
             commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
             cells=len(document["cells"] if "cells" in document else document["keys"]),
-            baseline=document.get("baseline"),
             page=page,
-            answer=_text(document.get("sentence") or ""),
-            best=tuple(_problem_bests(document)) if "answer" in document else (),
-            ratio=ratio,
-            ratio_low=low,
-            ratio_high=high,
+            answer=_answer(document),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{path}: damaged, or none of this program: {error!r}") from error
+
+
+def _answer(document: Mapping[str, Any]) -> RunAnswer:
+    ratio, low, high = _answer_ratio(document.get("answer") or {})
+    return RunAnswer(
+        sentence=_text(document.get("sentence") or ""),
+        best=tuple(_problem_bests(document)) if "answer" in document else (),
+        ratio=ratio,
+        low=low,
+        high=high,
+    )
 
 
 def _answer_ratio(answer: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
@@ -384,10 +402,12 @@ def changes(entries: Sequence[RunEntry]) -> dict[str, BestChange]:
     changes_by_folder: dict[str, BestChange] = {}
     # The newest run so far by settings, baseline and problem: a search over all runs takes n².
     newest: dict[tuple[object, ...], tuple[int, RunEntry]] = {}
-    for number, entry in enumerate(reversed([entry for entry in entries if not entry.replayed])):
-        if entry.baseline is None:
+    for number, entry in enumerate(
+        reversed([entry for entry in entries if entry.kind != "replay"])
+    ):
+        if entry.conditions.baseline is None:
             continue
-        keys = [(*_terms(entry), problem) for problem in _problems(entry)]
+        keys = [(entry.conditions, problem) for problem in _problems(entry)]
         earlier = (newest[key] for key in keys if key in newest)
         before = max(earlier, key=itemgetter(0), default=None)
         if before is not None:
@@ -397,17 +417,12 @@ def changes(entries: Sequence[RunEntry]) -> dict[str, BestChange]:
 
 
 def _problems(entry: RunEntry) -> set[str]:
-    return {best.problem for best in entry.best}
-
-
-def _terms(entry: RunEntry) -> tuple[object, ...]:
-    """Machine, settings and baseline, which ratios have in common that are compared."""
-    return entry.gpu, entry.settings, entry.baseline
+    return {best.problem for best in entry.answer.best}
 
 
 def _change(older: RunEntry, newer: RunEntry) -> BestChange:
-    before = {best.problem: best for best in older.best}
-    pairs = [(before[best.problem], best) for best in newer.best if best.problem in before]
+    before = {best.problem: best for best in older.answer.best}
+    pairs = [(before[best.problem], best) for best in newer.answer.best if best.problem in before]
     verdicts = {best.problem: _verdict(first, best) for first, best in pairs}
     ratios = {best.problem: best.ratio / first.ratio for first, best in pairs}
     slower = [ratios[name] for name in ratios if verdicts[name] is Verdict.SLOWER]
@@ -435,22 +450,23 @@ def best_over_time(entries: Sequence[RunEntry]) -> tuple[BestPoint, ...]:
 
     Comparable runs have the same problems, the same baseline and the same settings.
     """
-    measured = [entry for entry in entries if entry.best and not entry.replayed]
+    measured = [entry for entry in entries if entry.answer.best and entry.kind != "replay"]
     if not measured:
         return ()
     newest = measured[0]
     comparable = [
         entry
         for entry in measured
-        if _terms(entry) == _terms(newest) and _problems(entry) == _problems(newest)
+        if entry.conditions == newest.conditions and _problems(entry) == _problems(newest)
     ]
     return tuple(point_of(entry) for entry in reversed(comparable))
 
 
 def point_of(entry: RunEntry) -> BestPoint:
     """The best of a run over its problems; the run must have some."""
-    count = len(entry.best)
-    middle = sum(math.log(best.ratio) for best in entry.best) / count
-    below = math.hypot(*(math.log(best.ratio / best.low) for best in entry.best)) / count
-    above = math.hypot(*(math.log(best.high / best.ratio) for best in entry.best)) / count
+    bests = entry.answer.best
+    count = len(bests)
+    middle = sum(math.log(best.ratio) for best in bests) / count
+    below = math.hypot(*(math.log(best.ratio / best.low) for best in bests)) / count
+    above = math.hypot(*(math.log(best.high / best.ratio) for best in bests)) / count
     return BestPoint(entry, math.exp(middle), math.exp(middle - below), math.exp(middle + above))

@@ -75,7 +75,7 @@ def _group(runs: tuple[RunEntry, ...]) -> dict[str, Any]:
     """
     changed = changes(runs)
     points = best_over_time(runs)
-    of_problems = [(pair.low, pair.ratio, pair.high) for pair in runs[0].best]
+    of_problems = [(pair.low, pair.ratio, pair.high) for pair in runs[0].answer.best]
     return {
         "entries": [_entry(run, changed.get(run.folder)) for run in runs],
         "title": runs[0].title,
@@ -86,16 +86,16 @@ def _group(runs: tuple[RunEntry, ...]) -> dict[str, Any]:
 
 def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
     facts = (
-        "replay" if run.replayed else "",
+        "replay" if run.kind == "replay" else "",
         counted(run.cells, "cell"),
         run.commit and f"commit {run.commit}",
     )
     return IndexEntry(
         file=f"{run.folder}/{INDEX_FILE}" if run.page else "",
         title=run.folder,
-        machines=(run.gpu or "machine not recorded",),
+        machines=(run.conditions.gpu or "machine not recorded",),
         dates=(run.created,),
-        answer=run.answer or "No results yet: the run goes on, or was stopped.",
+        answer=run.answer.sentence or "No results yet: the run goes on, or was stopped.",
         facts=tuple(filter(None, facts)),
         mark=Datum(change_words(change), css=CSS[change.verdict]) if change else None,
     )
@@ -116,9 +116,10 @@ def picture_of(points: Sequence[tuple[float, float, float]]) -> Markup | None:
 
 def _line(points: Sequence[BestPoint]) -> Markup:
     values = ", ".join(numbers.ratio(point.ratio) for point in points)
+    baseline = points[-1].entry.conditions.baseline
     label = (
-        f"The best of each problem relative to {points[-1].entry.baseline}, geometric mean, the "
-        f"oldest run first: {values}"
+        f"The best of each problem relative to {baseline}, geometric mean, the oldest run first: "
+        f"{values}"
     )
     return small_line([(point.low, point.ratio, point.high) for point in points], label)
 

@@ -60,14 +60,17 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
         for run in entries:
             change = changed.get(run.folder)
             listed.add_row(
-                *(text or numbers.MISSING for text in (run.folder, run.created, run.gpu)),
+                *(
+                    text or numbers.MISSING
+                    for text in (run.folder, run.created, run.conditions.gpu)
+                ),
                 run.commit or numbers.MISSING,
                 str(run.cells),
                 best_range(run),
                 Text(change_words(change), style="red" if change.slower else "")
                 if change
                 else Text(_kind_words(run)),
-                run.answer or numbers.MISSING,
+                run.answer.sentence or numbers.MISSING,
             )
     listed.add_rest_caption(left_out, "older run", ": name an experiment, or see --json")
     return listed
@@ -75,9 +78,7 @@ def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
 
 def _kind_words(run: RunEntry) -> str:
     """Kind of a run in place of a verdict, which only runs that were measured here have."""
-    if run.recording:
-        return "recording"
-    return "replay" if run.replayed else numbers.MISSING
+    return numbers.MISSING if run.kind == "run" else run.kind
 
 
 # ---- the table of a plan -------------------------------------------------------------------------

@@ -49,14 +49,19 @@ def change_words(change: BestChange) -> str:
 
 def best_words(run: RunEntry) -> str:
     """Ratio of what a run recommends to its baseline, by name; empty where it has none."""
-    return "" if run.ratio is None else f"{best_range(run)} the time of {run.baseline}"
+    return (
+        ""
+        if run.answer.ratio is None
+        else f"{best_range(run)} the time of {run.conditions.baseline}"
+    )
 
 
 def best_range(run: RunEntry) -> str:
     """Ratio of what a run recommends to its baseline, and the interval if it has one."""
-    if run.ratio is None:
+    answer = run.answer
+    if answer.ratio is None:
         return numbers.MISSING
-    return f"{numbers.ratio(run.ratio)} {numbers.interval(run.ratio_low, run.ratio_high)}".rstrip()
+    return f"{numbers.ratio(answer.ratio)} {numbers.interval(answer.low, answer.high)}".rstrip()
 
 
 # ---- outcomes ------------------------------------------------------------------------------------

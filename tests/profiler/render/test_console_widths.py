@@ -19,7 +19,7 @@ from synthetic_tiles import tile_report
 from synthetic_timeline import timeline_report
 from synthetic_waves import make_waves
 
-from profiler.comparison.run_entries import RunEntry
+from profiler.comparison.run_entries import Conditions, RunAnswer, RunEntry
 from profiler.findings.find import find
 from profiler.findings.timelines.cells import imported_timelines
 from profiler.importers.registry import read_files
@@ -108,15 +108,14 @@ def listed():
             title="Which configuration is best at each length?",
             created="2026-01-02T03:04:05+00:00",
             number=number,
-            replayed=False,
-            gpu="NVIDIA H200",
-            settings=("NVIDIA H200", "none", "all"),
+            kind="run",
+            conditions=Conditions("NVIDIA H200", ("none", "all", "ncu"), "sdpa_flash"),
             commit="0123456789+",
             cells=504,
-            baseline="sdpa_flash",
             page=True,
-            answer="128x64 takes 0.881 times the time of sdpa_flash (mean of 6 problems).",
-            best=(),
+            answer=RunAnswer(
+                "128x64 takes 0.881 times the time of sdpa_flash (mean of 6 problems)."
+            ),
         )
         for number, name in enumerate(names, start=1)
     ]
