@@ -239,7 +239,7 @@ def test_a_summary_is_read_once(tmp_path, monkeypatch):
     document = summary({"a": 0.5}, sentence="Something else.")
     (tmp_path / folder / "summary.json").write_text(json.dumps(document))
     os.utime(tmp_path / folder / "summary.json", ns=(1, 1))
-    assert entries_of(tmp_path)[0].answer == "Something else."
+    assert entries_of(tmp_path)[0].answer.sentence == "Something else."
 
 
 def test_a_document_at_hand_gives_the_entry_of_its_file(tmp_path):
