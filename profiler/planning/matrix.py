@@ -345,7 +345,8 @@ def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
 
 def _compiled_for(candidate: Candidate, values: dict[str, Value]) -> Candidate:
     """A variant compiled for given values of problem parameters."""
-    name = None if candidate.name is None else f"{candidate.name} {default_name(values)}"
+    texts = (v if isinstance(v, str) else default_name({key: v}) for key, v in values.items())
+    name = None if candidate.name is None else " ".join((candidate.name, *texts))
     return replace(candidate, params={**candidate.params, **values}, name=name, only_at=values)
 
 

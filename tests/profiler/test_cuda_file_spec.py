@@ -382,3 +382,6 @@ def test_parameters_of_problems_may_be_macros(planned):
     sizes = sorted((defines["SIZE"], defines["TYPE"]) for defines in macros)
     assert sizes == [("1000", "__half"), ("1000", "__half"), ("5000", "__half"), ("5000", "__half")]
     assert len(plan.cells) == 2 * 3
+    named, _ = planned(text.replace("{width: 4,", "{name: wide, width: 4,"))
+    names = [variant.name for variant in named.variants if "wide" in variant.name]
+    assert names == ["wide n=1000 float16", "wide n=5000 float16"]
