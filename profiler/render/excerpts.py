@@ -143,7 +143,7 @@ def short_table(findings: Findings) -> SmallTable:
 
 
 def _verdict(row: CellRow) -> str:
-    return row.verdict.text if row.primary.raw is not None else row.outcome
+    return row.verdict.text if row.primary.raw is not None else row.outcome.text
 
 
 def _shown_rows(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:

@@ -59,7 +59,7 @@ _PARTS: Mapping[str, UnitPart] = {WHOLE: "whole", OUTSIDE: "outside"}
 
 @dataclass(frozen=True)
 class Phase:
-    """Phase over all units: medians, `_low` to `_high`; NaN where nothing ran in it."""
+    """Phase over all units: medians, lowest and highest; NaN where nothing ran in it."""
 
     part: UnitPart
     name: str
@@ -68,15 +68,13 @@ class Phase:
     """How many units have it."""
     operations: float
     gpu_ns: float
-    gpu_ns_low: float
-    gpu_ns_high: float
+    gpu_ns_range: tuple[float, float]
     host_ns: float
     idle_ns: float
     busy_share: float
     """Time in which an operation ran, of that from the first to the last of the phase; of a whole
     unit, of that since the last operation of the unit before."""
-    busy_share_low: float
-    busy_share_high: float
+    busy_share_range: tuple[float, float]
     share_of_gpu: float
     """Busy time of all its instances, of that of all units."""
 
@@ -282,9 +280,15 @@ class CellTimelineFindings:
 def _phase(row: dict[str, float | str]) -> Phase:
     name = str(row.pop("phase"))
     part = _PARTS.get(name, "range")
-    numbers = {key: float(value) for key, value in row.items() if key != "units"}
-    label = name if part == "range" else ""
-    return Phase(part=part, name=label, units=int(row["units"]), **numbers)
+    numbers = {key: float(value) for key, value in row.items()}
+    return Phase(
+        part=part,
+        name=name if part == "range" else "",
+        units=int(numbers.pop("units")),
+        gpu_ns_range=(numbers.pop("gpu_ns_low"), numbers.pop("gpu_ns_high")),
+        busy_share_range=(numbers.pop("busy_share_low"), numbers.pop("busy_share_high")),
+        **numbers,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,8 +55,7 @@ class CellRow:
     mark: int
     role: str
     problem_params: tuple[Datum, ...]
-    outcome: str
-    outcome_css: str
+    outcome: Datum
     primary: Datum
     spread: Datum
     ratio: Datum
@@ -226,8 +225,7 @@ def _cell_row(
         mark=findings.programs.marks[cell.variant.id],
         role=findings.ranking.role(cell.variant),
         problem_params=tuple(_parameter(cell.problem, key) for key in keys),
-        outcome=OUTCOME_WORDS[status.outcome],
-        outcome_css=outcome_css(status.outcome),
+        outcome=Datum(OUTCOME_WORDS[status.outcome], css=outcome_css(status.outcome)),
         primary=data[0],
         spread=Datum(
             width or numbers.MISSING,

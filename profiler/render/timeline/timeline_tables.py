@@ -119,7 +119,7 @@ def _share_datum(phase: Phase | None) -> Datum:
         return Datum(title="no such range here", css="none")
     if numbers.is_missing(phase.busy_share):
         return Datum(title="nothing ran in it", css="none")
-    low, high = map(numbers.share, (phase.busy_share_low, phase.busy_share_high))
+    low, high = map(numbers.share, phase.busy_share_range)
     title = (
         f"{low} to {high} over {phase.units}; "
         f"time {numbers.show(phase.gpu_ns, 'ns')}, idle {numbers.show(phase.idle_ns, 'ns')}"
@@ -153,13 +153,13 @@ def phase_table(cell_timelines: Iterable[NamedTimeline], device: str) -> SmallTa
         ),
         Column(
             "lowest to highest",
-            lambda row: _span(row[1].gpu_ns_low, row[1].gpu_ns_high),
+            lambda row: _span(row[1].gpu_ns_range),
             is_text=True,
         ),
         Column("busy share", lambda row: _percent(row[1].busy_share), busy),
         Column(
             "lowest to highest ",
-            lambda row: _span(100 * row[1].busy_share_low, 100 * row[1].busy_share_high, "%"),
+            lambda row: _span(row[1].busy_share_range, "%", 100),
             is_text=True,
         ),
         Column(
@@ -422,7 +422,9 @@ def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:
     return Datum.quantity(None if share is None else 100 * share, "%", without)
 
 
-def _span(low: float, high: float, unit: str = "ns") -> Datum:
+def _span(ends: tuple[float, float], unit: str = "ns", scale: float = 1) -> Datum:
+    """Lowest to highest of values that are shown in a unit; `scale`: that unit in theirs."""
+    low, high = (scale * end for end in ends)
     if numbers.is_missing(low) or numbers.is_missing(high):
         return Datum(title="nothing ran in it", css="none")
     return _text_datum(f"{numbers.show(low, unit)} to {numbers.show(high, unit)}")
