@@ -361,7 +361,7 @@ def _style(blocks: Sequence[SourceBlock]) -> NumberStyle:
     """Notation of the numbers of a page."""
     texts: set[str] = set()
     for block in blocks:
-        first = block.header.index("Address") + 2
+        first = block.address_at + 2
         texts.update(itertools.chain.from_iterable(row[first:] for row in block.rows))
     return detect_style(texts)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from profiler.parse.bounded_files import LineSource, open_lines
@@ -44,6 +45,16 @@ class SourceBlock:
     line_numbers: list[int | None] = field(default_factory=list)
     line_texts: list[str | None] = field(default_factory=list)
 
+    @cached_property
+    def address_at(self) -> int:
+        """Place of the address in a row."""
+        return self.header.index("Address")
+
+    @cached_property
+    def text_at(self) -> int:
+        """Place of the instruction's text, or of the line's, in a row."""
+        return self.header.index("Source")
+
 
 class SourceRows:
     """Tables of a file, in its order."""
@@ -59,8 +70,6 @@ class SourceRows:
         self._kernel: str | None = None
         self._file: str | None = None
         self._block: SourceBlock | None = None
-        self._text_at = 0
-        self._address_at = 0
         self._in_text = False
         self._line: int | None = None
         self._text: str | None = None
@@ -115,8 +124,6 @@ class SourceRows:
         # No instruction has both words as cells, so that a row of them is a header.
         if "Address" not in cells or "Source" not in cells:
             return False
-        self._address_at = cells.index("Address")
-        self._text_at = cells.index("Source")
         self._block = SourceBlock(self._kernel, self._file, tuple(cells))
         self._line = self._text = None
         self.blocks.append(self._block)
@@ -140,11 +147,11 @@ class SourceRows:
         if row is None:
             self._reject()
             return
-        address = row[self._address_at]
+        address = row[block.address_at]
         if address == _FOLDED:
             return
         if address == _LINE_SUMS:
-            self._line, self._text = _line_number(row[0]), row[self._text_at]
+            self._line, self._text = _line_number(row[0]), row[block.text_at]
             return
         match = _ADDRESS.fullmatch(address)
         if match is None:
@@ -166,9 +173,9 @@ class SourceRows:
         if separators < width - 1:
             return None
         if separators == width - 1 and body.count('"') == _QUOTES * separators:
-            return body.split(_SEPARATOR, -1 if self._counters else self._address_at + 2)
-        *left_cells, text_and_right = body.split(_SEPARATOR, self._text_at)
-        return [*left_cells, *text_and_right.rsplit(_SEPARATOR, width - self._text_at - 1)]
+            return body.split(_SEPARATOR, -1 if self._counters else block.address_at + 2)
+        *left_cells, text_and_right = body.split(_SEPARATOR, block.text_at)
+        return [*left_cells, *text_and_right.rsplit(_SEPARATOR, width - block.text_at - 1)]
 
 
 def _quoted_body(line: str) -> str | None:
