@@ -42,7 +42,7 @@ class Resolution:
     """Difference that these blocks would likely show."""
 
     @property
-    def of_sessions(self) -> bool:
+    def rests_on_offsets(self) -> bool:
         """Whether the margin is as wide as it is for what one session does not see."""
         offset = session_margin(self.session_sd)
         return not math.isnan(offset) and offset > 0 and offset >= self.margin * (1 - 1e-9)

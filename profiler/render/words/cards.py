@@ -560,7 +560,7 @@ def _why_no_data(programs: Programs, row: VariantRank, problems: Sequence[Proble
 
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:
     """Words on the problems whose margin is what sessions differ by, which no session can see."""
-    count = sum(pair.resolution.of_sessions for pair in verdicts)
+    count = sum(pair.resolution.rests_on_offsets for pair in verdicts)
     return f" (wider at {count}: sessions differ)" if count else ""
 
 

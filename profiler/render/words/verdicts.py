@@ -90,7 +90,7 @@ def reason_words(pair: PairVerdict) -> str:
 
 def _offset_words(pair: PairVerdict) -> str:
     """Clause that offsets between sessions made the margin, with their deviation; else empty."""
-    if not pair.resolution.of_sessions:
+    if not pair.resolution.rests_on_offsets:
         return ""
     offsets = percent(pair.resolution.session_sd)
     return f"; one session: offsets of {offsets} between sessions are not seen"
