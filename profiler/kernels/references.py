@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import unwrap
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from profiler.kernels.scaled_products import QUANTIZED, SCALED_PRODUCTS, scaled_product
 
 NUDGE = 8 * torch.finfo(torch.float32).eps
 """Most that an element is nudged by, as a share of it: more than a few roundings add up to."""
@@ -89,6 +87,15 @@ def wide_type(dtype: torch.dtype) -> torch.dtype:
 
 _DYNAMO = "torch._dynamo"
 _NARROWER = (torch.float16, torch.bfloat16, torch.float32)
+_SCALED_PRODUCTS = frozenset({"aten::_scaled_mm", "aten::_scaled_mm_v2"})
+"""Operators of `torch._scaled_mm` and of `torch.nn.functional.scaled_mm`."""
+_QUANTIZED = (
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+)
+"""Types of quantized matrices."""
 
 
 class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
@@ -122,7 +129,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
         """Call an operator with float64 in place of narrower types."""
         del types
         kwargs = dict(kwargs or {})
-        if func._schema.name in SCALED_PRODUCTS:
+        if func._schema.name in _SCALED_PRODUCTS:
             product = self._scaled_product(func, args, kwargs)
             if product is not None:
                 return product
@@ -130,7 +137,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
             isinstance(argument, torch.Tensor) and argument.dtype == torch.float64
             for argument in args
         ):
-            self._quantizes |= kwargs.get("dtype") in QUANTIZED
+            self._quantizes |= kwargs.get("dtype") in _QUANTIZED
             args = tuple(map(self._widened_type, args))
             kwargs = {name: self._widened_type(value) for name, value in kwargs.items()}
             if not func._schema.is_mutable:  # which would write into copies
@@ -139,7 +146,7 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
         return func(*args, **kwargs)
 
     def _scaled_product(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Result of an operator of SCALED_PRODUCTS in float64, which it takes on no device.
+        """Result of an operator of _SCALED_PRODUCTS in float64, which it takes on no device.
 
         None where its result is quantized, or is not defined by values and scales alone, or the
         matrices may have been quantized here.
@@ -166,3 +173,45 @@ class WithoutNarrowTypes(TorchDispatchMode):  # type: ignore[no-untyped-call]  #
 def _widened(argument: Any) -> Any:
     is_narrow = isinstance(argument, torch.Tensor) and argument.dtype in _NARROWER
     return argument.double() if is_narrow else argument
+
+
+# ---- products of quantized matrices, as `torch._scaled_mm` defines them --------------------------
+
+
+def scaled_product(arguments: Mapping[str, Any]) -> torch.Tensor | None:
+    """Scaled product of two matrices in float64, with its bias, by the operator's arguments.
+
+    With a scale for all or for each row; None for what has no definition here: scales of blocks, in
+    an order of their own (`swizzle`) or in several levels, packed types, and scales of the result,
+    which devices apply differently.
+    """
+    left = _dequantized(arguments["self"], arguments["scale_a"])
+    right = _dequantized(arguments["mat2"], arguments["scale_b"])
+    if left is None or right is None or arguments.get("scale_result") is not None:
+        return None
+    product = left @ right
+    bias: torch.Tensor | None = arguments.get("bias")
+    return product if bias is None else product + bias.double()
+
+
+def _dequantized(
+    matrix: torch.Tensor, scales: torch.Tensor | Sequence[torch.Tensor]
+) -> torch.Tensor | None:
+    """A matrix times its scales in float64; None for scales that cannot be laid over it."""
+    if not isinstance(scales, torch.Tensor):
+        if len(scales) != 1:
+            return None
+        scales = scales[0]
+    # Quantized inputs of a baseline were widened.
+    if matrix.dtype not in (*_QUANTIZED, torch.float64) or scales.dtype not in (
+        torch.float32,
+        torch.float64,
+    ):
+        return None
+    if scales.numel() == 1:
+        return matrix.double() * scales.double().reshape(())
+    if scales.dim() != matrix.dim():
+        return None
+    if any(n not in (1, size) for size, n in zip(matrix.shape, scales.shape, strict=True)):
+        return None
+    return matrix.double() * scales.double()

@@ -39,10 +39,7 @@ from profiler.runner.protocol import file_digest
 _MEASURING = (
     *("runner/*.py", "runner/checks/*.py", "runner/visits/*.py", "runner/capture/*.py"),
     *("runner/cupti/*.py", "runner/cupti/*.cpp"),
-    *(
-        f"kernels/{name}.py"
-        for name in ("autotuned", "library", "marks", "references", "scaled_products")
-    ),
+    *(f"kernels/{name}.py" for name in ("autotuned", "library", "marks", "references")),
 )
 """Files of this package that check, launch, time and count: the runner with what it imports, and
 what captured experiments are launched by."""

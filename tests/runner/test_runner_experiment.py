@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from profiler.kernels.references import ALL_SIGNS, WithoutNarrowTypes, move, nudge
-from profiler.kernels.scaled_products import scaled_product
+from profiler.kernels.references import ALL_SIGNS, WithoutNarrowTypes, move, nudge, scaled_product
 from profiler.runner.arguments import Arguments
 from profiler.runner.checks.check import WrongResultError, as_tensors, compare, count_wrong
 from profiler.runner.checks.rounding import rounding_in
