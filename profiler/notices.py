@@ -169,10 +169,10 @@ class NoticeKind(Enum):
     )
     SERIALIZED_WGMMA = (
         Severity.WARNING,
-        "In {variants} each product of wgmma waits for the one before: ptxas serialised them, for "
-        "{reason}.",
-        "The messages C7510 to C7514 of ptxas say what hinders it; fewer registers, or no other "
-        "use of the accumulators between products, may help.",
+        "Each product of wgmma waits for the one before, as ptxas serialised them for {reason}: "
+        "{variants}.",
+        "Asserts in the kernel are function calls, which -DNDEBUG in build.flags removes; else "
+        "take fewer registers, or do not use the accumulators between products.",
     )
     DUPLICATE_CODE = (
         Severity.INFO,
