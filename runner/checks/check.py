@@ -158,6 +158,8 @@ def _dense_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
+MOST_SORTED = 1 << 24
+"""Elements of a wrong output that are sorted at most, to see whether only their order is wrong."""
 _UNWRITTEN_TEXT = (
     "; nan is also what an element holds that was never written, or is read before it is written "
     "(beta * C)"
@@ -673,8 +675,18 @@ class _Tally:
             f"{list(self.worst_at)}: got {value_text}, expected {expected_text}"
             f"{self._worst_error_text()} (allowed in {dtype}: {bound}"
             f"{self._passing_tolerance_text(got, expected, always=own_reference)})"
-            f"{self._narrow_types_text(got, expected)}" + (_UNWRITTEN_TEXT if is_unwritten else "")
+            f"{self._narrow_types_text(got, expected)}{self._order_text(got, expected)}"
+            + (_UNWRITTEN_TEXT if is_unwritten else "")
         )
+
+    def _order_text(self, got: torch.Tensor, expected: torch.Tensor) -> str:
+        """Sentence where rows hold the right values in another order, as of a top-k; else empty."""
+        if not got.dim() or got.is_complex() or got.numel() > MOST_SORTED:
+            return ""
+        in_order = [_widen(tensor).sort(dim=-1).values for tensor in (got, expected)]
+        if _Tally(self.tolerance).count(*in_order).wrong:
+            return ""
+        return "; its values are right, in another order: where any will do, sort both results"
 
     def _worst_error_text(self) -> str:
         return f", off by {self.worst:.3g}" if math.isfinite(self.worst) else ""

@@ -166,6 +166,18 @@ def test_no_bound_is_named_where_none_would_pass():
     assert "would pass" not in message  # relative: 1, by which zeros would be right
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.float8_e4m3fn])
+def test_right_values_in_another_order_are_named(dtype):
+    expected = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    for got, is_named in (
+        (expected.flip(1), True),
+        (expected.flip(0), False),
+        (expected.flip(1) + torch.tensor([1.0, 0.0, 0.0]), False),
+    ):
+        text = complaint(got.to(dtype), expected.to(dtype))
+        assert ("values are right, in another order" in text) == is_named
+
+
 def test_an_error_of_the_size_of_tf32_names_it():
     expected = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
     product = expected @ expected.T
